@@ -14,12 +14,10 @@ accepted the whole last request, no other one begins (`not-taken`). So for every
 
 import asyncio
 import struct
-from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from fencepost.harness.coordination import Definite
-from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.coordination import connection
 from fencepost.systems.kafka.wire.codec import Malformed, decode, encode, read_varint
 from fencepost.systems.kafka.wire.errors import (
     CONNECTION_LOST,
@@ -48,35 +46,22 @@ _HEADER: Final = struct.Struct(">ihhih")
 _LENGTH_COUNTED_FROM: Final = 4
 
 
-class _Sent(NamedTuple):
-    correlation: int
-    api: Api[Any, Any]
-    version: int
-    answer: "asyncio.Future[Any]"
-
-
-class Connection(asyncio.Protocol):
+class Connection(connection.Connection):
     """A connection that `open_connection` makes."""
 
+    not_sent = NOT_SENT
+    lost = CONNECTION_LOST
+
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
+        super().__init__()
         self._offered: Mapping[int, tuple[int, int]] = {API_VERSIONS.key: API_VERSIONS.versions}
         self._features: Mapping[str, int] = {}
         self._versions: dict[str, int] = {}
-        self._ended: str | None = None
-        self._buffer = b""
         self._correlation = 0
-        self._sent: deque[_Sent] = deque()
         self._last_requests: dict[tuple[str, int], tuple[DataContainer, bytes]] = {}
         self._last_answers: dict[tuple[str, int], tuple[bytes, Any]] = {}
         #: The number of answers received, including those that nobody waited for.
         self.received = 0
-
-    @property
-    def ended(self) -> str | None:
-        """Return why nothing can be sent any more, or None."""
-        return self._ended
 
     @property
     def offered(self) -> Mapping[int, tuple[int, int]]:
@@ -93,42 +78,21 @@ class Connection(asyncio.Protocol):
         """Return the version in use for each API that was requested so far."""
         return self._versions
 
-    @property
-    def waiting(self) -> int:
-        """Return the number of requests without an answer."""
-        return len(self._sent)
-
     def request(self, api: Api[Q, A], message: Q) -> "asyncio.Future[A]":
         """Hand one request to the kernel; the future ends with the answer, or with an outcome of the table.
 
         Raises `Definite` when nothing was sent.
         """
         version = self._check(api)
-        answer: asyncio.Future[A] = self._loop.create_future()
-        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
-        frame = _frame(api, version, correlation, self._encoded(api, version, message))
-        self._sent.append(_Sent(correlation, api, version, answer))
-        self._write(frame)
+        frame = self._frame(api, version, message)
+        answer: asyncio.Future[A] = self.ask(self._correlation, frame, (api, version))
         return answer
 
     def post(self, api: Api[Q, A], message: Q) -> None:
         """Hand over a request that the node does not answer: produce with `acks=0`. Raises as `request` does."""
-        version = self._check(api)
-        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
-        self._write(_frame(api, version, correlation, self._encoded(api, version, message)))
+        self.usable().write(self._frame(api, self._check(api), message))
 
-    def close(self) -> None:
-        """Close at once. Idempotent; never raises."""
-        transport = self._transport
-        if transport is None or self._ended is not None:
-            return
-        self._end("closed by the caller")
-        if transport.get_write_buffer_size() > 0:
-            transport.abort()  # the peer takes nothing: a graceful close would wait for it
-        else:
-            transport.close()
-
-    async def settle(self) -> None:
+    async def begin(self) -> None:
         """Ask which APIs the node offers; raises `Definite`, since nothing else was sent."""
         request = API_VERSIONS.request(client_software_name="fencepost", client_software_version="1")
         answer = await self.request(API_VERSIONS, request)
@@ -137,47 +101,40 @@ class Connection(asyncio.Protocol):
         self._offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
         self._features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
 
-    # asyncio.Protocol
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self._transport.set_write_buffer_limits(high=0)  # uvloop then writes at once, as asyncio does
+        super().connection_made(transport)
+        self.usable().set_write_buffer_limits(high=0)  # uvloop then writes at once, as asyncio does
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(repr(exc) if exc else "closed by the node")
+    def split(self, received: bytes, at: int) -> tuple[bytes, int] | None:
+        return connection.sized(received, at, _LENGTH.size, _FRAME_BYTES_MAX)
 
-    def data_received(self, data: bytes) -> None:
-        buffer = self._buffer + data if self._buffer else data
-        offset, end = 0, len(buffer)
-        while end - offset >= _LENGTH.size:
-            length = _LENGTH.unpack_from(buffer, offset)[0]
-            if not _LENGTH.size <= length <= _FRAME_BYTES_MAX:
-                self._break(f"an answer of {length} bytes")
-                return
-            start = offset + _LENGTH.size
-            if end - start < length:
-                break
-            self._take(buffer[start : start + length])
-            offset = start + length
-            if self._ended is not None:
-                return
-        self._buffer = buffer[offset:]
-
-    # Inside
+    def match(self, frame: bytes) -> None:
+        correlation = _LENGTH.unpack_from(frame)[0]
+        due = next(iter(self._waiting), None)
+        if due != correlation:
+            raise ValueError(f"an answer to request {correlation} where {due or 'none'} was due")
+        self.received += 1
+        answer, (api, version) = self._waiting[correlation]
+        self.settle(correlation, None if answer.done() else self._decoded(api, version, frame))
 
     def _check(self, api: Api[Any, Any]) -> int:
         """Return the version for this API; raise `Definite` when no request can be sent now."""
-        if self._ended is not None:
-            raise refused(NOT_SENT, self._ended)
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            raise refused(NOT_SENT, "the connection is closing" if transport else "not connected")
-        if transport.get_write_buffer_size() > 0:
-            raise refused(NOT_TAKEN, f"{transport.get_write_buffer_size()} bytes of earlier requests wait")
+        waiting = self.usable().get_write_buffer_size()
+        if waiting > 0:
+            raise refused(NOT_TAKEN, f"{waiting} bytes of earlier requests wait")
         version = self._versions.get(api.name)
         if version is None or not api.versions[0] <= version <= api.versions[1]:
             version = self._versions[api.name] = settled(api, self._offered)
         return version
+
+    def _frame(self, api: Api[Q, A], version: int, message: Q) -> bytes:
+        """The bytes of a request with the next number."""
+        body = self._encoded(api, version, message)
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        # A flexible header ends with its tagged fields: none.
+        name = _CLIENT_ID + b"\0" if version >= api.flexible else _CLIENT_ID
+        length = _HEADER.size - _LENGTH_COUNTED_FROM + len(name) + len(body)
+        return _HEADER.pack(length, api.key, version, correlation, len(_CLIENT_ID)) + name + body
 
     def _encoded(self, api: Api[Q, A], version: int, message: Q) -> bytes:
         """Encode the message, or reuse the last bytes for the same object, such as an observer's question."""
@@ -188,53 +145,19 @@ class Connection(asyncio.Protocol):
             self._last_requests[which] = (message, body)
         return body
 
-    def _decoded(self, sent: _Sent, body: bytes) -> Any:
+    def _decoded(self, api: Api[Q, A], version: int, body: bytes) -> A:
         """Decode the answer, or reuse the last one for the same bytes, as most answers to an observer have."""
         content = body[_LENGTH.size :]
-        which = sent.api.name, sent.version
+        which = api.name, version
         before, answer = self._last_answers.get(which, (None, None))
         if content != before:
-            answer = _read(sent.api, sent.version, body)
+            try:
+                answer = _read(api, version, body)
+            except Malformed as error:
+                raise Malformed(f"an answer that cannot be read: {error}") from None
             if len(content) <= _KEPT_BYTES_MAX:
                 self._last_answers[which] = (content, answer)
-        return answer
-
-    def _write(self, frame: bytes) -> None:
-        assert self._transport is not None
-        self._transport.write(frame)
-
-    def _take(self, body: bytes) -> None:
-        correlation = _LENGTH.unpack_from(body)[0]
-        if not self._sent or self._sent[0].correlation != correlation:
-            due = self._sent[0].correlation if self._sent else "none"
-            self._break(f"an answer to request {correlation} where {due} was due")
-            return
-        sent = self._sent.popleft()
-        self.received += 1
-        if sent.answer.done():
-            return
-        try:
-            sent.answer.set_result(self._decoded(sent, body))
-        except Malformed as error:
-            self._sent.appendleft(sent)
-            self._break(f"an answer that cannot be read: {error}")
-
-    def _break(self, why: str) -> None:
-        """End the connection, since the node broke the protocol and nothing more can be trusted."""
-        self._end(why)
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _end(self, why: str) -> None:
-        if self._ended is not None:
-            return
-        self._ended = why
-        self._buffer = b""
-        waiting = [sent.answer for sent in self._sent if not sent.answer.done()]
-        self._sent.clear()
-        for answer in waiting:
-            answer.set_exception(refused(CONNECTION_LOST, why))
-            answer.exception()  # counts as seen: its caller may have been cancelled
+        return cast(A, answer)
 
 
 def settled(api: Api[Any, Any], offered: Mapping[int, tuple[int, int]]) -> int:
@@ -249,14 +172,6 @@ def settled(api: Api[Any, Any], offered: Mapping[int, tuple[int, int]]) -> int:
             UNSUPPORTED_API, f"{api.name}: the node offers {theirs[0]} to {theirs[1]}, known are {low} to {high}"
         )
     return version
-
-
-def _frame(api: Api[Any, Any], version: int, correlation: int, body: bytes) -> bytes:
-    name = (
-        _CLIENT_ID + b"\0" if version >= api.flexible else _CLIENT_ID
-    )  # a flexible header ends with its tagged fields: none
-    length = _HEADER.size - _LENGTH_COUNTED_FROM + len(name) + len(body)
-    return _HEADER.pack(length, api.key, version, correlation, len(_CLIENT_ID)) + name + body
 
 
 def _read(api: Api[Q, A], version: int, body: bytes) -> A:
@@ -286,16 +201,5 @@ def _behind_tags(body: bytes) -> int:
 
 async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
     """Connect and choose the versions; raises `Definite("not-connected")` when that fails or takes too long."""
-    connection: Connection | None = None
     _ = API_VERSIONS.request  # imports the messages before the time limit begins
-    try:
-        async with asyncio.timeout(connect_timeout_s):
-            connection = await create_connection(Connection, address, port)
-            await connection.settle()
-    except BaseException as error:
-        if connection is not None:
-            connection.close()
-        if isinstance(error, Definite) or not isinstance(error, Exception):
-            raise
-        raise refused(NOT_CONNECTED, f"{address}:{port}: {error!r}") from error
-    return connection
+    return await connection.dial(Connection, address, port, connect_timeout_s, NOT_CONNECTED)

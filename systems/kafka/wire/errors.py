@@ -39,6 +39,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
+from fencepost.harness.coordination.outcomes import Row
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 
 T = TypeVar("T")
@@ -59,31 +60,25 @@ class Kind(StrEnum):
     VOTERS = "voters"
 
 
-class Own(NamedTuple):
-    """An event of the connection: its word in histories, whether it is definite, and why."""
-
-    word: str
-    definite: bool
-    why: str
-
-
-NOT_CONNECTED: Final = Own("not-connected", True, "the connection was not opened, so nothing was sent")
-NOT_SENT: Final = Own("not-sent", True, "the connection was known to be closed: no byte was handed to the kernel")
-NOT_TAKEN: Final = Own(
-    "not-taken", True, "the kernel had not accepted the request before, so no byte of this one was handed over"
+NOT_CONNECTED: Final = Row("not-connected", Definite, "the connection was not opened, so nothing was sent")
+NOT_SENT: Final = Row("not-sent", NotSent, "the connection was known to be closed: no byte was handed to the kernel")
+NOT_TAKEN: Final = Row(
+    "not-taken", Definite, "the kernel had not accepted the request before, so no byte of this one was handed over"
 )
-UNSUPPORTED_API: Final = Own("unsupported-api", True, "the node does not offer this API, so nothing was sent")
-CONNECTION_LOST: Final = Own(
+UNSUPPORTED_API: Final = Row("unsupported-api", Definite, "the node does not offer this API, so nothing was sent")
+CONNECTION_LOST: Final = Row(
     "connection-lost",
-    False,
+    Indefinite,
     "the request was handed over, and the connection ended or broke the protocol before the answer",
 )
-NO_ACKNOWLEDGEMENT: Final = Own("no-acknowledgement", False, "produce with acks=0 is never answered")
-INCOMPLETE_ANSWER: Final = Own("incomplete-answer", False, "the answer does not contain what was requested")
-UNREADABLE_RECORDS: Final = Own("unreadable-records", True, "the records of the answer have a wrong checksum or length")
+NO_ACKNOWLEDGEMENT: Final = Row("no-acknowledgement", Indefinite, "produce with acks=0 is never answered")
+INCOMPLETE_ANSWER: Final = Row("incomplete-answer", Indefinite, "the answer does not contain what was requested")
+UNREADABLE_RECORDS: Final = Row(
+    "unreadable-records", Definite, "the records of the answer have a wrong checksum or length"
+)
 
 
-class Row(NamedTuple):
+class Code(NamedTuple):
     """One error code: its word in histories, the kinds beside READ and VALIDATE for which it is definite, and why."""
 
     word: str
@@ -121,108 +116,105 @@ TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 #: The errors that a node answers, by number.
 CODES: Final = {
-    -1: Row("unknown-server-error", _NONE, "the server failed internally and does not say where"),
-    1: Row("offset-out-of-range", _NONE, "answers reads only"),
-    2: Row("corrupt-message", _PRODUCE, "the batch is checked before it is appended"),
-    3: Row(
+    -1: Code("unknown-server-error", _NONE, "the server failed internally and does not say where"),
+    1: Code("offset-out-of-range", _NONE, "answers reads only"),
+    2: Code("corrupt-message", _PRODUCE, "the batch is checked before it is appended"),
+    3: Code(
         "unknown-topic-or-partition",
         _BY_STATE,
         "no such topic; but a produce may wait for followers while its topic is deleted, and a deletion that a broker "
         "forwards twice may find that the first one succeeded",
     ),
-    5: Row("leader-not-available", _NONE, "answers reads only"),
-    6: Row("not-leader-or-follower", _NONE, "also answers a produce that was appended before leadership was lost"),
-    7: Row("request-timed-out", _NONE, "a time-out proves nothing"),
-    9: Row("replica-not-available", _NONE, "answers reads only"),
-    10: Row("message-too-large", _PRODUCE, "sizes are checked before the append"),
+    5: Code("leader-not-available", _NONE, "answers reads only"),
+    6: Code("not-leader-or-follower", _NONE, "also answers a produce that was appended before leadership was lost"),
+    7: Code("request-timed-out", _NONE, "a time-out proves nothing"),
+    9: Code("replica-not-available", _NONE, "answers reads only"),
+    10: Code("message-too-large", _PRODUCE, "sizes are checked before the append"),
     # The broker had no block of ids, so InitProducerId gave none.
-    14: Row("coordinator-load-in-progress", _ALLOCATE, "no id was given"),
-    15: Row("coordinator-not-available", _ALLOCATE, "no id was given"),
-    16: Row("not-coordinator", _ALLOCATE, "no id was given"),
-    17: Row("invalid-topic", _CHANGES | _PRODUCE, "the name is checked before anything is changed"),
-    18: Row("record-list-too-large", _PRODUCE, "sizes are checked before the append"),
-    19: Row(NOT_ENOUGH_REPLICAS, _PRODUCE, "refused before the append: too few replicas are in sync"),
-    20: Row("not-enough-replicas-after-append", _NONE, "it was appended, as the name says"),
-    21: Row("invalid-required-acks", _PRODUCE, "checked before the append"),
-    22: Row("illegal-generation", _GROUP, "generations are checked before the append"),
-    23: Row("inconsistent-group-protocol", _NONE, "answers JoinGroup only"),
-    24: Row("invalid-group-id", _GROUP, "the request itself is wrong"),
-    25: Row("unknown-member-id", _GROUP, "members are checked before the append"),
-    26: Row("invalid-session-timeout", _NONE, "answers JoinGroup only"),
-    27: Row("rebalance-in-progress", _GROUP, "the generation is not shared out yet; checked before the append"),
-    29: Row("topic-authorization-failed", _ALL, "permissions are checked first"),
-    31: Row("cluster-authorization-failed", _ALL, "permissions are checked first"),
-    32: Row("invalid-timestamp", _PRODUCE, "checked before the append"),
-    33: Row("unsupported-sasl-mechanism", _NONE, "answers authentication only"),
-    34: Row("illegal-sasl-state", _NONE, "answers authentication only"),
-    35: Row("unsupported-version", _ALL, "the request was not read"),
-    36: Row("topic-already-exists", frozenset({Kind.CHANGE}), "refused by the controller; for other kinds see above"),
-    37: Row(
+    14: Code("coordinator-load-in-progress", _ALLOCATE, "no id was given"),
+    15: Code("coordinator-not-available", _ALLOCATE, "no id was given"),
+    16: Code("not-coordinator", _ALLOCATE, "no id was given"),
+    17: Code("invalid-topic", _CHANGES | _PRODUCE, "the name is checked before anything is changed"),
+    18: Code("record-list-too-large", _PRODUCE, "sizes are checked before the append"),
+    19: Code(NOT_ENOUGH_REPLICAS, _PRODUCE, "refused before the append: too few replicas are in sync"),
+    20: Code("not-enough-replicas-after-append", _NONE, "it was appended, as the name says"),
+    21: Code("invalid-required-acks", _PRODUCE, "checked before the append"),
+    22: Code("illegal-generation", _GROUP, "generations are checked before the append"),
+    23: Code("inconsistent-group-protocol", _NONE, "answers JoinGroup only"),
+    24: Code("invalid-group-id", _GROUP, "the request itself is wrong"),
+    25: Code("unknown-member-id", _GROUP, "members are checked before the append"),
+    26: Code("invalid-session-timeout", _NONE, "answers JoinGroup only"),
+    27: Code("rebalance-in-progress", _GROUP, "the generation is not shared out yet; checked before the append"),
+    29: Code("topic-authorization-failed", _ALL, "permissions are checked first"),
+    31: Code("cluster-authorization-failed", _ALL, "permissions are checked first"),
+    32: Code("invalid-timestamp", _PRODUCE, "checked before the append"),
+    33: Code("unsupported-sasl-mechanism", _NONE, "answers authentication only"),
+    34: Code("illegal-sasl-state", _NONE, "answers authentication only"),
+    35: Code("unsupported-version", _ALL, "the request was not read"),
+    36: Code("topic-already-exists", frozenset({Kind.CHANGE}), "refused by the controller; for other kinds see above"),
+    37: Code(
         "invalid-partitions",
         _BY_STATE,
         "checked before anything is made; but partitions that a broker adds twice may be there from the first time",
     ),
-    38: Row("invalid-replication-factor", _BY_STATE, "too few brokers; checked before anything is made"),
-    39: Row("invalid-replica-assignment", _BY_STATE, "checked before anything is made"),
-    40: Row("invalid-config", _CHANGES, "checked before anything is made"),
-    41: Row(
+    38: Code("invalid-replication-factor", _BY_STATE, "too few brokers; checked before anything is made"),
+    39: Code("invalid-replica-assignment", _BY_STATE, "checked before anything is made"),
+    40: Code("invalid-config", _CHANGES, "checked before anything is made"),
+    41: Code(
         "not-controller",
         frozenset({Kind.ZOOKEEPER}),
         "also answers a change that was appended before the controller resigned",
     ),
-    42: Row("invalid-request", _ALL, "the request itself is wrong"),
-    43: Row("unsupported-for-message-format", _PRODUCE, "checked before the append"),
-    44: Row("policy-violation", _CHANGES, "checked before anything is made"),
-    45: Row("out-of-order-sequence-number", _PRODUCE, "sequences are checked before the append"),
+    42: Code("invalid-request", _ALL, "the request itself is wrong"),
+    43: Code("unsupported-for-message-format", _PRODUCE, "checked before the append"),
+    44: Code("policy-violation", _CHANGES, "checked before anything is made"),
+    45: Code("out-of-order-sequence-number", _PRODUCE, "sequences are checked before the append"),
     # The broker has seen these sequence numbers, and does not say in which request.
-    46: Row("duplicate-sequence-number", _NONE, "a batch with these numbers is or was in the log"),
-    47: Row("invalid-producer-epoch", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
-    48: Row("invalid-txn-state", _PRODUCE | _ALLOCATE | _TRANSACTION, "checked before the append"),
-    49: Row("invalid-producer-id-mapping", _PRODUCE | _TRANSACTION, "producers are checked before the append"),
-    50: Row("invalid-transaction-timeout", _TRANSACTION, "the request itself is wrong"),
-    51: Row(
+    46: Code("duplicate-sequence-number", _NONE, "a batch with these numbers is or was in the log"),
+    47: Code("invalid-producer-epoch", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
+    48: Code("invalid-txn-state", _PRODUCE | _ALLOCATE | _TRANSACTION, "checked before the append"),
+    49: Code("invalid-producer-id-mapping", _PRODUCE | _TRANSACTION, "producers are checked before the append"),
+    50: Code("invalid-transaction-timeout", _TRANSACTION, "the request itself is wrong"),
+    51: Code(
         "concurrent-transactions", _PRODUCE | _TRANSACTION, "the transaction before has not ended, so nothing was done"
     ),
-    53: Row("transactional-id-authorization-failed", _ALL, "permissions are checked first"),
-    54: Row("security-disabled", _ALL, "there is no authorizer, so there are no ACLs"),
-    56: Row("kafka-storage-error", _NONE, "the disk failed; the record may still be on it"),
-    58: Row("sasl-authentication-failed", _NONE, "answers authentication only"),
-    59: Row("unknown-producer-id", _PRODUCE, "sequences are checked before the append"),
-    70: Row("fetch-session-id-not-found", _NONE, "answers reads only"),
-    71: Row("invalid-fetch-session-epoch", _NONE, "answers reads only"),
-    73: Row("topic-deletion-disabled", _CHANGES, "checked before anything is deleted"),
-    74: Row("fenced-leader-epoch", _NONE, "answers reads only"),
-    75: Row("unknown-leader-epoch", _NONE, "answers reads only"),
-    76: Row("unsupported-compression-type", _PRODUCE, "checked before the append"),
-    77: Row("stale-broker-epoch", _ALLOCATE, "refused before a block is taken"),
-    78: Row("offset-not-available", _NONE, "answers reads only"),
-    80: Row("preferred-leader-not-available", _NONE, "the order of the replicas is changed all the same"),
-    87: Row("invalid-record", _PRODUCE, "checked before the append"),
-    88: Row("unstable-offset-commit", _NONE, "answers reads only"),
-    89: Row("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
-    90: Row("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
-    91: Row("resource-not-found", _BY_STATE, "no such credential; a removal that is forwarded twice may find its own"),
-    92: Row("duplicate-resource", _CHANGES, "the request names a credential twice: checked first"),
-    93: Row("unacceptable-credential", _CHANGES, "checked before anything is changed"),
-    100: Row("unknown-topic-id", _NONE, "answers reads only"),
-    102: Row("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
-    103: Row("inconsistent-topic-id", _NONE, "answers reads only"),
-    105: Row("transactional-id-not-found", _NONE, "answers reads only"),
-    120: Row("transaction-abortable", _PRODUCE | _TRANSACTION, "the transaction is checked before the append"),
-    125: Row("invalid-voter-key", _VOTERS, "refused by the leader before it appends"),
-    126: Row("duplicate-voter", _VOTERS, "refused by the leader before it appends: the node votes already"),
-    127: Row("voter-not-found", _VOTERS, "refused by the leader before it appends: the node does not vote"),
+    53: Code("transactional-id-authorization-failed", _ALL, "permissions are checked first"),
+    54: Code("security-disabled", _ALL, "there is no authorizer, so there are no ACLs"),
+    56: Code("kafka-storage-error", _NONE, "the disk failed; the record may still be on it"),
+    58: Code("sasl-authentication-failed", _NONE, "answers authentication only"),
+    59: Code("unknown-producer-id", _PRODUCE, "sequences are checked before the append"),
+    70: Code("fetch-session-id-not-found", _NONE, "answers reads only"),
+    71: Code("invalid-fetch-session-epoch", _NONE, "answers reads only"),
+    73: Code("topic-deletion-disabled", _CHANGES, "checked before anything is deleted"),
+    74: Code("fenced-leader-epoch", _NONE, "answers reads only"),
+    75: Code("unknown-leader-epoch", _NONE, "answers reads only"),
+    76: Code("unsupported-compression-type", _PRODUCE, "checked before the append"),
+    77: Code("stale-broker-epoch", _ALLOCATE, "refused before a block is taken"),
+    78: Code("offset-not-available", _NONE, "answers reads only"),
+    80: Code("preferred-leader-not-available", _NONE, "the order of the replicas is changed all the same"),
+    87: Code("invalid-record", _PRODUCE, "checked before the append"),
+    88: Code("unstable-offset-commit", _NONE, "answers reads only"),
+    89: Code("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
+    90: Code("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
+    91: Code("resource-not-found", _BY_STATE, "no such credential; a removal that is forwarded twice may find its own"),
+    92: Code("duplicate-resource", _CHANGES, "the request names a credential twice: checked first"),
+    93: Code("unacceptable-credential", _CHANGES, "checked before anything is changed"),
+    100: Code("unknown-topic-id", _NONE, "answers reads only"),
+    102: Code("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
+    103: Code("inconsistent-topic-id", _NONE, "answers reads only"),
+    105: Code("transactional-id-not-found", _NONE, "answers reads only"),
+    120: Code("transaction-abortable", _PRODUCE | _TRANSACTION, "the transaction is checked before the append"),
+    125: Code("invalid-voter-key", _VOTERS, "refused by the leader before it appends"),
+    126: Code("duplicate-voter", _VOTERS, "refused by the leader before it appends: the node votes already"),
+    127: Code("voter-not-found", _VOTERS, "refused by the leader before it appends: the node does not vote"),
 }
 
 UNKNOWN_CODE: Final = "unknown-code"
 _CHANGES_NOTHING: Final = frozenset({Kind.READ, Kind.VALIDATE})
 
 
-def refused(row: Own, detail: str = "") -> Definite | Indefinite:
-    """The exception for an event of the connection."""
-    if row is NOT_SENT:
-        return NotSent(row.word, detail)
-    return Definite(row.word, detail) if row.definite else Indefinite(row.word, detail)
+#: The exception for an event of the connection: of its row, and with a detail.
+refused: Final = Row.outcome
 
 
 class ServerRefusal(Definite):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.coordination.outcomes import Row
 from fencepost.systems.kafka.wire import errors
 from tests.lab_scenario import run_scenario
 from tests.systems.kafka.kafka_releases import needs
@@ -258,7 +259,7 @@ def words(one: object) -> Iterator[str]:
 
 
 def test_every_row_is_provoked_or_has_its_reason(alone: dict[str, Any], together: dict[str, Any]) -> None:
-    own = {row.word for row in vars(errors).values() if isinstance(row, errors.Own)}
+    own = {row.code for row in vars(errors).values() if isinstance(row, Row)}
     table = own | {row.word for row in errors.CODES.values()}
     told = {errors.CODES[number].word for number in together["nobody leads"]}
     here = set(words(alone)) | set(words(together)) | told

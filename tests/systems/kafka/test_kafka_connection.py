@@ -206,9 +206,9 @@ def test_a_late_answer_is_not_taken_for_the_next_one(run: Run) -> None:
 
             client = await opened(fake)
             assert await outcome(client.allocate_producer_id(), 0.1) == ("cancelled", "timeout")
-            assert client.connection.waiting == 1
+            assert len(client.connection._waiting) == 1
             assert (await client.allocate_producer_id()).id == 7
-            assert client.connection.waiting == 0
+            assert len(client.connection._waiting) == 0
             client.close()
 
     run(scenario())
@@ -346,7 +346,7 @@ def test_produce_without_acknowledgement_is_sent_and_proves_nothing(run: Run) ->
         async with node(lambda asked: SILENCE if asked.message.acks == 0 else ProduceResponse()) as fake:
             client = await opened(fake)
             assert await outcome(client.logs.produce("t", 0, [b"x"], acks=0)) == ("indefinite", "no-acknowledgement")
-            assert client.connection.waiting == 0
+            assert len(client.connection._waiting) == 0
             assert await outcome(client.logs.produce("t", 0, [b"x"])) == ("indefinite", "incomplete-answer")
             assert [asked.message.acks for asked in fake.asked] == [0, -1]
             client.close()
