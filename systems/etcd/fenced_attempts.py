@@ -35,5 +35,5 @@ class LeaseAttempts:
             lease, why = str(fields["lease-id"]), str(fields["error"])
         except (ValueError, KeyError):
             return None
-        code = errors.LEASE_EXPIRED if why == _GONE else errors.row_of("UNAVAILABLE", why).code
+        code = errors.LEASE_EXPIRED if why == _GONE else errors.outcome("UNAVAILABLE", why).code
         return Attempt(REVOKE, code, key=lease.lstrip("0"), detail=why)

@@ -12,10 +12,10 @@ Sources: doc/native_protocol_v4.spec, section 9; Cassandra 5.0, StorageProxy (do
 service/paxos/Paxos.java.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, outcomes
+from fencepost.harness.coordination.outcomes import Row
 from fencepost.harness.history.operation import GaveUp
 from fencepost.systems.cassandra.wire.frames import Consistency, ServerError
 
@@ -46,83 +46,57 @@ OWN_DEFINITE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One kind of error, by the number that Cassandra gives it."""
-
-    code: str
-    number: int
-    definite: bool
-    why: str
-
-
 UNAVAILABLE: Final = Row(
-    code="unavailable",
-    number=0x1000,
-    definite=True,
-    why="the coordinator counts too few live replicas, before it sends the request to any",
+    "unavailable", Definite, "the coordinator counts too few live replicas, before it sends the request to any"
 )
 UNAVAILABLE_AT_COMMIT: Final = Row(
-    code="unavailable-at-commit",
-    number=0x1000,
-    definite=False,
-    why="a lightweight transaction was decided, and then too few replicas were alive to commit it",
+    "unavailable-at-commit",
+    Indefinite,
+    "a lightweight transaction was decided, and then too few replicas were alive to commit it",
 )
 
-TABLE: Final = (
-    UNAVAILABLE,
-    Row(code="server-error", number=0x0000, definite=False, why="an exception anywhere in the server"),
-    Row(code="protocol-error", number=0x000A, definite=True, why="the frame was not understood"),
-    Row(code="bad-credentials", number=0x0100, definite=True, why="the connection is not authenticated"),
-    Row(
-        code="overloaded",
-        number=0x1001,
-        definite=False,
-        why="too many hints or requests under way; replicas may have been sent the write before that was seen",
+TABLE: Final = {
+    0x1000: UNAVAILABLE,
+    0x0000: Row("server-error", Indefinite, "an exception anywhere in the server"),
+    0x000A: Row("protocol-error", Definite, "the frame was not understood"),
+    0x0100: Row("bad-credentials", Definite, "the connection is not authenticated"),
+    0x1001: Row(
+        "overloaded",
+        Indefinite,
+        "too many hints or requests under way; replicas may have been sent the write before that was seen",
     ),
-    Row(code="bootstrapping", number=0x1002, definite=True, why="the node does not serve reads yet"),
-    Row(
-        code=GaveUp.WRITE_TIMEOUT,
-        number=0x1100,
-        definite=False,
-        why="too few replicas answered in time; those that have the write or the proposal keep it",
+    0x1002: Row("bootstrapping", Definite, "the node does not serve reads yet"),
+    0x1100: Row(
+        GaveUp.WRITE_TIMEOUT,
+        Indefinite,
+        "too few replicas answered in time; those that have the write or the proposal keep it",
     ),
-    Row(
-        code=GaveUp.READ_TIMEOUT,
-        number=0x1200,
-        definite=False,
-        why="too few replicas answered a read in time; it may be the read within a lightweight transaction",
+    0x1200: Row(
+        GaveUp.READ_TIMEOUT,
+        Indefinite,
+        "too few replicas answered a read in time; it may be the read within a lightweight transaction",
     ),
-    Row(code="read-failure", number=0x1300, definite=False, why="a replica failed at a read; as with read-timeout"),
-    Row(code="function-failure", number=0x1400, definite=False, why="a function of the statement failed"),
-    Row(code="write-failure", number=0x1500, definite=False, why="a replica failed; others may have the write"),
-    Row(
-        code=GaveUp.CAS_UNKNOWN,
-        number=0x1700,
-        definite=False,
-        why="the proposal was accepted by some replicas, and a later transaction may carry it out",
+    0x1300: Row("read-failure", Indefinite, "a replica failed at a read; as with read-timeout"),
+    0x1400: Row("function-failure", Indefinite, "a function of the statement failed"),
+    0x1500: Row("write-failure", Indefinite, "a replica failed; others may have the write"),
+    0x1700: Row(
+        GaveUp.CAS_UNKNOWN,
+        Indefinite,
+        "the proposal was accepted by some replicas, and a later transaction may carry it out",
     ),
-    Row(code="syntax-error", number=0x2000, definite=True, why="refused before it is executed"),
-    Row(code="unauthorized", number=0x2100, definite=True, why="refused before it is executed"),
-    Row(code="invalid", number=0x2200, definite=True, why="refused before it is executed"),
-    Row(code="config-error", number=0x2300, definite=True, why="refused before it is executed"),
-    Row(code="already-exists", number=0x2400, definite=True, why="the keyspace or table exists; nothing was changed"),
-)
+    0x2000: Row("syntax-error", Definite, "refused before it is executed"),
+    0x2100: Row("unauthorized", Definite, "refused before it is executed"),
+    0x2200: Row("invalid", Definite, "refused before it is executed"),
+    0x2300: Row("config-error", Definite, "refused before it is executed"),
+    0x2400: Row("already-exists", Definite, "the keyspace or table exists; nothing was changed"),
+}
 
-_BY_NUMBER: Final = {row.number: row for row in TABLE}
 _OF_PAXOS: Final = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
 
-def row_of(error: ServerError, *, conditional: bool) -> Row | None:
-    """The row of an error; None where the table has none. `conditional`: to a lightweight transaction."""
-    if error.code == UNAVAILABLE.number and conditional and error.consistency not in _OF_PAXOS:
-        return UNAVAILABLE_AT_COMMIT
-    return _BY_NUMBER.get(error.code)
-
-
 def outcome(error: ServerError, *, conditional: bool) -> Definite | Indefinite:
-    """The exception to raise: `Definite` where the table proves that nothing happened, else `Indefinite`."""
-    row = row_of(error, conditional=conditional)
-    if row is None:
-        return Indefinite(f"cql-{error.code:04x}", error.text)
-    return (Definite if row.definite else Indefinite)(row.code, error.text)
+    """The exception to raise; `conditional`: the error answers a lightweight transaction."""
+    row = TABLE.get(error.code)
+    if row is UNAVAILABLE and conditional and error.consistency not in _OF_PAXOS:
+        row = UNAVAILABLE_AT_COMMIT
+    return outcomes.outcome(row, f"cql-{error.code:04x}", error.text)

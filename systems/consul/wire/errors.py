@@ -13,25 +13,10 @@ agent/consul/state/txn.go and kvs.go (refusals of a transaction, which is rolled
 api.go and raft.go (ErrNotLeader, ErrLeadershipLost, ErrLeadershipTransferInProgress).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One kind of answer: its status and a part of its text; None fits any."""
-
-    code: str
-    status: int | None = 500
-    text: str | None = None
-    definite: bool
-    why: str
-
-    def fits(self, status: int, text: str) -> bool:
-        return self.status in (None, status) and (self.text is None or self.text in text)
-
+from fencepost.harness.coordination.outcomes import Row, first_fit
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
@@ -64,104 +49,61 @@ OWN_DEFINITE: Final = {
     NOT_WATCHING: "this client has no watch",
 }
 
-TABLE: Final = (
-    Row(
-        code=LOCK_DELAY,
-        status=409,
-        text="due to lock delay",
-        definite=True,
-        why=OWN_DEFINITE[LOCK_DELAY],
+TABLE: Final = {
+    (409, "due to lock delay"): Row(LOCK_DELAY, Definite, OWN_DEFINITE[LOCK_DELAY]),
+    (409, "invalid session"): Row(
+        LEASE_EXPIRED, Definite, "a lock names a session that has ended: the transaction is rolled back"
     ),
-    Row(
-        code=LEASE_EXPIRED,
-        status=409,
-        text="invalid session",
-        definite=True,
-        why="a lock names a session that has ended: the transaction is rolled back",
+    (409, None): Row("refused", Definite, "an operation of the transaction did not hold: it is rolled back as a whole"),
+    (404, "ession id '"): Row(LEASE_EXPIRED, Definite, "the leader knows no such session"),
+    (404, "Unknown check ID"): Row(LEASE_EXPIRED, Definite, "the agent has no such check"),
+    (404, "Unknown service ID"): Row(LEASE_EXPIRED, Definite, "the agent has no such service"),
+    (400, None): Row("invalid-argument", Definite, "refused by the agent before it asks a server"),
+    (413, None): Row("too-large", Definite, "refused by the agent before it asks a server"),
+    (500, "No cluster leader"): Row(
+        "no-leader", Definite, "no server that was asked leads, and none of them keeps a request that it does not lead"
     ),
-    Row(
-        code="refused",
-        status=409,
-        definite=True,
-        why="an operation of the transaction did not hold: it is rolled back as a whole",
+    (500, "Raft leader not found in server lookup mapping"): Row(
+        "leader-not-tracked",
+        Definite,
+        "the server does not know how to reach the leader, so the request was sent nowhere",
     ),
-    Row(code=LEASE_EXPIRED, status=404, text="ession id '", definite=True, why="the leader knows no such session"),
-    Row(code=LEASE_EXPIRED, status=404, text="Unknown check ID", definite=True, why="the agent has no such check"),
-    Row(code=LEASE_EXPIRED, status=404, text="Unknown service ID", definite=True, why="the agent has no such service"),
-    Row(code="invalid-argument", status=400, definite=True, why="refused by the agent before it asks a server"),
-    Row(code="too-large", status=413, definite=True, why="refused by the agent before it asks a server"),
-    Row(
-        code="no-leader",
-        text="No cluster leader",
-        definite=True,
-        why="no server that was asked leads, and none of them keeps a request that it does not lead",
+    (500, "Not ready to serve consistent reads"): Row(
+        "not-ready", Definite, "a new leader has not yet applied its first entry; only reads get this answer"
     ),
-    Row(
-        code="leader-not-tracked",
-        text="Raft leader not found in server lookup mapping",
-        definite=True,
-        why="the server does not know how to reach the leader, so the request was sent nowhere",
+    (500, "node is not the leader"): Row(
+        "not-leader",
+        Definite,
+        "raft refuses an entry on a server that does not lead, before it is in the log (ErrNotLeader)",
     ),
-    Row(
-        code="not-ready",
-        text="Not ready to serve consistent reads",
-        definite=True,
-        why="a new leader has not yet applied its first entry; only reads get this answer",
+    (500, "leadership transfer in progress"): Row(
+        "leadership-transfer", Definite, "raft takes no entry while it hands its leadership over"
     ),
-    Row(
-        code="not-leader",
-        text="node is not the leader",
-        definite=True,
-        why="raft refuses an entry on a server that does not lead, before it is in the log (ErrNotLeader)",
+    (500, "leadership lost while committing log"): Row(
+        "leader-changed",
+        Indefinite,
+        "the entry is in the old leader's log, and a later leader may commit it (ErrLeadershipLost)",
     ),
-    Row(
-        code="leadership-transfer",
-        text="leadership transfer in progress",
-        definite=True,
-        why="raft takes no entry while it hands its leadership over",
+    (500, "Missing node registration"): Row(
+        "missing-node", Definite, "a session names a node that is not in the catalog yet: applying it changes nothing"
     ),
-    Row(
-        code="leader-changed",
-        text="leadership lost while committing log",
-        definite=False,
-        why="the entry is in the old leader's log, and a later leader may commit it (ErrLeadershipLost)",
+    (500, "rpc error getting client"): Row(
+        "no-connection", Definite, "the server could not connect to the leader, so it sent the request nowhere"
     ),
-    Row(
-        code="missing-node",
-        text="Missing node registration",
-        definite=True,
-        why="a session names a node that is not in the catalog yet: applying it changes nothing",
+    (500, "rpc error making call"): Row(
+        "rpc-error", Indefinite, "the connection to the leader broke after the request was sent on it"
     ),
-    Row(
-        code="no-connection",
-        text="rpc error getting client",
-        definite=True,
-        why="the server could not connect to the leader, so it sent the request nowhere",
-    ),
-    Row(
-        code="rpc-error",
-        text="rpc error making call",
-        definite=False,
-        why="the connection to the leader broke after the request was sent on it",
-    ),
-    Row(code="unforeseen-answer", status=None, definite=False, why="any other status or text: nothing is known"),
-)
-
-
-def row_of(status: int, text: str) -> Row:
-    """The first row of the table that fits this status and text."""
-    return next(row for row in TABLE if row.fits(status, text))
+    (None, None): Row("unforeseen-answer", Indefinite, "any other status or text: nothing is known"),
+}
 
 
 def outcome(status: int, text: str, otherwise: str | None = None) -> Definite | Indefinite:
-    """Decide what an answer with this status means.
+    """The exception for an answer with this status and text: of the first row that fits.
 
     Args:
         otherwise: the code for a transaction whose own checks did not hold, instead of "refused".
-
-    Returns:
-        The exception to raise: `Definite` where the table proves that nothing happened, else `Indefinite`.
     """
-    row = row_of(status, text)
-    code = otherwise if row.code == "refused" and otherwise is not None else row.code
-    return (Definite if row.definite else Indefinite)(code, f"{status}: {text}")
+    row = first_fit(TABLE, status, text)
+    if row.code == "refused" and otherwise is not None:
+        row = row._replace(code=otherwise)
+    return row.outcome(f"{status}: {text}")

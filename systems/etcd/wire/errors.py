@@ -7,25 +7,10 @@ Sources: etcd 3.5 api/v3rpc/rpctypes/error.go (texts and status codes), server/e
 a proposal), server/etcdserver/apply.go (refusals after one).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One kind of answer: `status` is the name of gRPC's code, `text` a part of the message; None fits any."""
-
-    code: str
-    status: str | None
-    text: str | None = None
-    definite: bool
-    why: str
-
-    def fits(self, status: str, details: str) -> bool:
-        return self.status in (None, status) and (self.text is None or self.text in details)
-
+from fencepost.harness.coordination.outcomes import Row, first_fit
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
@@ -65,116 +50,56 @@ OWN_DEFINITE: Final = {
     LEASE_NOT_GRANTED: "no lease was granted, so the lock was not requested; a lease without a key has no effect",
 }
 
-TABLE: Final = (
-    Row(
-        code="invalid-argument",
-        status="INVALID_ARGUMENT",
-        definite=True,
-        why="refused before the proposal (empty key, duplicate key in a transaction, ...)",
+TABLE: Final = {
+    ("INVALID_ARGUMENT", None): Row(
+        "invalid-argument", Definite, "refused before the proposal (empty key, duplicate key in a transaction, ...)"
     ),
-    Row(
-        code="failed-precondition",
-        status="FAILED_PRECONDITION",
-        definite=True,
-        why="refused as a whole (lease or member exists already)",
+    ("FAILED_PRECONDITION", None): Row(
+        "failed-precondition", Definite, "refused as a whole (lease or member exists already)"
     ),
-    Row(
-        code="not-found",
-        status="NOT_FOUND",
-        definite=True,
-        why="the lease or member named in the request is absent: applying it changes nothing",
+    ("NOT_FOUND", None): Row(
+        "not-found", Definite, "the lease or member named in the request is absent: applying it changes nothing"
     ),
-    Row(
-        code="out-of-range",
-        status="OUT_OF_RANGE",
-        definite=True,
-        why="the revision is compacted or not reached yet, or the lease time is beyond the limit: refused as a whole",
+    ("OUT_OF_RANGE", None): Row(
+        "out-of-range",
+        Definite,
+        "the revision is compacted or not reached yet, or the lease time is beyond the limit: refused as a whole",
     ),
-    Row(
-        code="too-many-requests",
-        status="RESOURCE_EXHAUSTED",
-        text="etcdserver: too many requests",
-        definite=True,
-        why="refused before the proposal, when applying lags 5000 entries behind the commits",
+    ("RESOURCE_EXHAUSTED", "etcdserver: too many requests"): Row(
+        "too-many-requests", Definite, "refused before the proposal, when applying lags 5000 entries behind the commits"
     ),
-    Row(
-        code="no-space",
-        status="RESOURCE_EXHAUSTED",
-        text="etcdserver: mvcc: database space exceeded",
-        definite=False,
-        why="may also answer a put that was applied and used up the quota (quotaApplierV3)",
+    ("RESOURCE_EXHAUSTED", "etcdserver: mvcc: database space exceeded"): Row(
+        "no-space", Indefinite, "may also answer a put that was applied and used up the quota (quotaApplierV3)"
     ),
-    Row(
-        code="unhealthy-cluster",
-        status="UNAVAILABLE",
-        text="etcdserver: unhealthy cluster",
-        definite=True,
-        why="a change of members is refused before the proposal while too few members are connected",
+    ("UNAVAILABLE", "etcdserver: unhealthy cluster"): Row(
+        "unhealthy-cluster",
+        Definite,
+        "a change of members is refused before the proposal while too few members are connected",
     ),
-    Row(
-        code="request-timed-out",
-        status="UNAVAILABLE",
-        text="etcdserver: request timed out",
-        definite=False,
-        why="proposed and not applied in time; this leader or the next may still commit it",
+    ("UNAVAILABLE", "etcdserver: request timed out"): Row(
+        "request-timed-out", Indefinite, "proposed and not applied in time; this leader or the next may still commit it"
     ),
-    Row(
-        code="leader-changed",
-        status="UNAVAILABLE",
-        text="etcdserver: leader changed",
-        definite=False,
-        why="the request may already have been in the old leader's log",
+    ("UNAVAILABLE", "etcdserver: leader changed"): Row(
+        "leader-changed", Indefinite, "the request may already have been in the old leader's log"
     ),
-    Row(
-        code="unavailable",
-        status="UNAVAILABLE",
-        text="etcdserver: ",
-        definite=False,
-        why="the server refuses (no leader, stopping, ...), but perhaps after the proposal",
+    ("UNAVAILABLE", "etcdserver: "): Row(
+        "unavailable", Indefinite, "the server refuses (no leader, stopping, ...), but perhaps after the proposal"
     ),
-    Row(
-        code=CONNECTION_LOST,
-        status="UNAVAILABLE",
-        definite=False,
-        why="the connection broke (reset, server killed) after the request was handed over; nobody knows what was sent",
+    ("UNAVAILABLE", None): Row(
+        CONNECTION_LOST,
+        Indefinite,
+        "the connection broke (reset, server killed) after the request was handed over; nobody knows what was sent",
     ),
-    Row(
-        code="deadline-exceeded",
-        status="DEADLINE_EXCEEDED",
-        definite=False,
-        why="a missing answer says nothing about the request",
+    ("DEADLINE_EXCEEDED", None): Row(
+        "deadline-exceeded", Indefinite, "a missing answer says nothing about the request"
     ),
-    Row(
-        code="cancelled",
-        status="CANCELLED",
-        definite=False,
-        why="a cancelled request may have been served",
+    ("CANCELLED", None): Row("cancelled", Indefinite, "a cancelled request may have been served"),
+    (None, None): Row(
+        "unforeseen-status", Indefinite, "UNKNOWN, INTERNAL, ABORTED, DATA_LOSS, UNIMPLEMENTED, ...: nothing is known"
     ),
-    Row(
-        code="unforeseen-status",
-        status=None,
-        definite=False,
-        why="UNKNOWN, INTERNAL, ABORTED, DATA_LOSS, UNIMPLEMENTED, ...: nothing is known",
-    ),
-)
-
-
-def row_of(status: str, details: str) -> Row:
-    """The first row of the table that fits this status (the name of gRPC's code) and message."""
-    return next(row for row in TABLE if row.fits(status, details))
+}
 
 
 def outcome(status: str, details: str) -> Definite | Indefinite:
-    """Decide what an answer with this status means.
-
-    Args:
-        status: the name of gRPC's status code.
-        details: the server's message.
-
-    Returns:
-        The exception to raise: `Definite` where the table proves that nothing happened, else `Indefinite`. Its code is
-        that of the first row that fits.
-    """
-    row = row_of(status, details)
-    detail = f"{status}: {details}"
-    return Definite(row.code, detail) if row.definite else Indefinite(row.code, detail)
+    """The exception for an answer with this status (the name of gRPC's code) and message: the first row's that fits."""
+    return first_fit(TABLE, status, details).outcome(f"{status}: {details}")

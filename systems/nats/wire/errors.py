@@ -8,10 +8,10 @@ Sources: nats-server 2.12 server/errors.json (codes and texts), server/jetstream
 what is checked before the proposal, and what when the message is stored), server/client.go (no responders).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination.outcomes import Row, outcome
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
@@ -44,100 +44,60 @@ OWN_DEFINITE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One kind of refusal, by JetStream's own `err_code`, or by the status of a message without content."""
-
-    code: str
-    number: int
-    definite: bool
-    why: str
-
-
 #: By `err_code` of an answer.
-ERRORS: Final = (
-    Row(
-        code="wrong-last-sequence",
-        number=10071,
-        definite=True,
-        why="compared before the message is stored, and on every replica in the same way: it is not stored",
+ERRORS: Final = {
+    10071: Row(
+        "wrong-last-sequence",
+        Definite,
+        "compared before the message is stored, and on every replica in the same way: it is not stored",
     ),
-    Row(
-        code="wrong-last-sequence-in-flight",
-        number=10164,
-        definite=True,
-        why="another message of the subject is proposed and not stored yet: refused before the proposal",
+    10164: Row(
+        "wrong-last-sequence-in-flight",
+        Definite,
+        "another message of the subject is proposed and not stored yet: refused before the proposal",
     ),
-    Row(
-        code="other-stream",
-        number=10060,
-        definite=True,
-        why="the stream of the subject is not the expected one: refused before the proposal",
+    10060: Row(
+        "other-stream", Definite, "the stream of the subject is not the expected one: refused before the proposal"
     ),
-    Row(code=NO_STREAM, number=10059, definite=True, why="there is no such stream: nothing to act on"),
-    Row(code=NO_MESSAGE, number=10037, definite=True, why="a read found no message"),
-    Row(
-        code="no-leader",
-        number=10008,
-        definite=False,
-        why="the group has lost its quorum; a read changes nothing, and a message may have been proposed before",
+    10059: Row(NO_STREAM, Definite, "there is no such stream: nothing to act on"),
+    10037: Row(NO_MESSAGE, Definite, "a read found no message"),
+    10008: Row(
+        "no-leader",
+        Indefinite,
+        "the group has lost its quorum; a read changes nothing, and a message may have been proposed before",
     ),
-    Row(
-        code="no-suitable-peers",
-        number=10005,
-        definite=True,
-        why="the stream was not placed: too few servers are known to the leader of the meta group",
+    10005: Row(
+        "no-suitable-peers",
+        Definite,
+        "the stream was not placed: too few servers are known to the leader of the meta group",
     ),
-    Row(code="peer-not-a-member", number=10040, definite=True, why="the stream has no replica there: nothing changed"),
-    Row(code="server-not-a-member", number=10044, definite=True, why="the meta group has no such server"),
-    Row(
-        code="peer-remap-failed",
-        number=10075,
-        definite=True,
-        why="no other server can take the replica: refused before the proposal",
+    10040: Row("peer-not-a-member", Definite, "the stream has no replica there: nothing changed"),
+    10044: Row("server-not-a-member", Definite, "the meta group has no such server"),
+    10075: Row("peer-remap-failed", Definite, "no other server can take the replica: refused before the proposal"),
+    10202: Row(
+        "member-change-in-progress",
+        Definite,
+        "the meta group changes one member at a time: refused before the proposal",
     ),
-    Row(
-        code="member-change-in-progress",
-        number=10202,
-        definite=True,
-        why="the meta group changes one member at a time: refused before the proposal",
-    ),
-    Row(
-        code="insufficient-resources",
-        number=10023,
-        definite=False,
-        why="may be answered when a stored message used up the limit",
-    ),
-)
+    10023: Row("insufficient-resources", Indefinite, "may be answered when a stored message used up the limit"),
+}
 
 #: By the status of a message without content.
-STATUSES: Final = (
-    Row(
-        code=NO_RESPONDERS,
-        number=503,
-        definite=True,
-        why="the client's server knows nobody who is subscribed, and passed the message to nobody",
+STATUSES: Final = {
+    503: Row(
+        NO_RESPONDERS, Definite, "the client's server knows nobody who is subscribed, and passed the message to nobody"
     ),
-    Row(code=NO_MESSAGE, number=404, definite=True, why="a direct read found no message"),
-    Row(code="bad-request", number=400, definite=True, why="the request was not understood"),
-    Row(code="request-timed-out", number=408, definite=False, why="nothing arrived in time"),
-)
-
-_BY_ERROR: Final = {row.number: row for row in ERRORS}
-_BY_STATUS: Final = {row.number: row for row in STATUSES}
+    404: Row(NO_MESSAGE, Definite, "a direct read found no message"),
+    400: Row("bad-request", Definite, "the request was not understood"),
+    408: Row("request-timed-out", Indefinite, "nothing arrived in time"),
+}
 
 
 def of_error(number: int, text: str) -> Definite | Indefinite:
     """The outcome of an answer with this `err_code`."""
-    return _outcome(_BY_ERROR.get(number), f"jetstream-{number}", text)
+    return outcome(ERRORS.get(number), f"jetstream-{number}", text)
 
 
 def of_status(number: int, text: str) -> Definite | Indefinite:
     """The outcome of a message without content that has this status."""
-    return _outcome(_BY_STATUS.get(number), f"status-{number}", text)
-
-
-def _outcome(row: Row | None, unknown: str, text: str) -> Definite | Indefinite:
-    if row is None:
-        return Indefinite(unknown, text)
-    return (Definite if row.definite else Indefinite)(row.code, text)
+    return outcome(STATUSES.get(number), f"status-{number}", text)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination.outcomes import Row
 from fencepost.systems.nats.client import NatsStorage
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import connect
@@ -27,11 +28,11 @@ async def raised(request: Awaitable[object]) -> tuple[str, str]:
         return "indefinite", error.code
 
 
-@pytest.mark.parametrize("row", errors.ERRORS, ids=lambda row: row.code)
-def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(row: errors.Row) -> None:
+@pytest.mark.parametrize(("number", "row"), errors.ERRORS.items())
+def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(number: int, row: Row) -> None:
     async def scenario() -> None:
         stream = Stream()
-        stream.instead = lambda subject: refusal(400, row.number, "as the test says")
+        stream.instead = lambda subject: refusal(400, number, "as the test says")
         async with serving(stream.answer) as port:
             client = NatsStorage(await connected(port), 3)
             assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
@@ -40,11 +41,11 @@ def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(row: errors.Row) 
     run(scenario())
 
 
-@pytest.mark.parametrize("row", errors.STATUSES, ids=lambda row: str(row.number))
-def test_every_status_has_the_outcome_of_its_row(row: errors.Row) -> None:
+@pytest.mark.parametrize(("number", "row"), errors.STATUSES.items())
+def test_every_status_has_the_outcome_of_its_row(number: int, row: Row) -> None:
     async def scenario() -> None:
         stream = Stream()
-        stream.instead = lambda subject: (f"NATS/1.0 {row.number} Words\r\n\r\n".encode(), b"")
+        stream.instead = lambda subject: (f"NATS/1.0 {number} Words\r\n\r\n".encode(), b"")
         async with serving(stream.answer) as port:
             client = NatsStorage(await connected(port), 3)
             assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
