@@ -113,8 +113,8 @@ class Connection(asyncio.Protocol):
         received = self._received + data if self._received else data
         at, size = 0, len(received)
         try:
-            while at < size and self.ended is None and (found := self.split(received, at)) is not None:
-                frame, at = found
+            while at < size and self.ended is None and (next_frame := self.split(received, at)) is not None:
+                frame, at = next_frame
                 self.match(frame)
         except Exception as error:
             self.end(str(error) if isinstance(error, ValueError) else f"an answer that cannot be read: {error!r}")
