@@ -87,7 +87,7 @@ class RedisClient:
 
     async def acquire(self, name: str) -> Held:
         command = ("EVAL", _ACQUIRE, 2, _lock(name), f"token:{name}", secrets.token_hex(8), self._ttl_ms)
-        value = await self._connection.ask(command)
+        value = await self._connection.command(command)
         if value is None:
             raise Definite(HELD)
         token, _, handle = value.decode().partition(":")
@@ -127,15 +127,15 @@ class RedisClient:
 
     async def _change(self, *command: Word, otherwise: str = "") -> Reply:
         """Carry out one command; an answer of none, or of zero, says that it changed nothing: `otherwise`."""
-        answer = await self._connection.ask(command)
+        answer = await self._connection.command(command)
         if otherwise and not answer:
             raise Definite(otherwise)
         return Reply()
 
     async def _read(self, mode: ReadMode, *command: Word) -> Any:
         if mode is ReadMode.PLAIN:
-            return await self._connection.ask(command)
-        role, value = await self._connection.ask(("MULTI",), ("ROLE",), command, ("EXEC",))
+            return await self._connection.command(command)
+        role, value = await self._connection.command(("MULTI",), ("ROLE",), command, ("EXEC",))
         if role[0] != b"master":
             raise Definite(NOT_MASTER, role[0].decode())
         return value

@@ -69,6 +69,7 @@ class Redis(BaseSystem[RedisOptions]):
             standing=Standing.MEASURED,
             # Role and epoch come from two processes; but no sentinel names two servers in one epoch.
             one_leader_per_epoch=True,
+            superseded_acknowledges_nothing=True,
         )
 
     def lease_bound(self, options: RedisOptions) -> LeaseBound:

@@ -1,36 +1,32 @@
 """RESP, the protocol of Redis: one connection to one process, answers in the order of the requests; no retries.
 
-Outcomes go by the first word of an error (`DEFINITE`); redis.io, "Redis serialization protocol". Each of these is
-answered before a command changes anything; a script that meets it at its first write has changed nothing either, and
-none of ours writes before. Every other error, and the end of the connection, leaves the outcome unknown.
+Outcomes go by the first word of an error; redis.io, "Redis serialization protocol". Each row here is answered before a
+command changes anything; a script that meets it at its first write has changed nothing either, and none of ours writes
+before. Every other error leaves the outcome unknown.
 """
 
 import asyncio
-from collections import deque
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.coordination import Definite, Indefinite, connection
+from fencepost.harness.coordination.outcomes import Row, outcome
 
 #: bytes, an int, None, a Refusal or a list of these.
 Answer: TypeAlias = Any
 Word: TypeAlias = str | bytes | int
 
-#: By the first word of an error: the code of its outcome.
-DEFINITE: Final = {
-    "READONLY": "not-leader",  # a replica takes no writes from clients
-    "NOREPLICAS": "unavailable",  # fewer replicas than min-replicas-to-write are in contact
-    "MASTERDOWN": "no-leader",  # a replica that has lost its master, and was told to answer nothing old
-    "LOADING": "loading",  # the server still reads its data
-    "MISCONF": "misconf",  # the server cannot save its data, and takes no writes
-    "OOM": "out-of-memory",  # the command would need more memory than the server may use
-    "BUSY": "busy",  # a script runs for too long; nothing else is begun
-    "NOAUTH": "no-auth",  # the client has not said who it is
-    "WRONGTYPE": "wrong-type",  # the key holds another kind of value
-    "EXECABORT": "aborted",  # a command of the transaction was refused, so that none is carried out
+ROWS: Final = {
+    "READONLY": Row("not-leader", Definite, "a replica takes no writes from clients"),
+    "NOREPLICAS": Row("unavailable", Definite, "fewer replicas than min-replicas-to-write are in contact"),
+    "MASTERDOWN": Row("no-leader", Definite, "a replica that has lost its master, and was told to answer nothing old"),
+    "LOADING": Row("loading", Definite, "the server still reads its data"),
+    "MISCONF": Row("misconf", Definite, "the server cannot save its data, and takes no writes"),
+    "OOM": Row("out-of-memory", Definite, "the command would need more memory than the server may use"),
+    "BUSY": Row("busy", Definite, "a script runs for too long; nothing else is begun"),
+    "NOAUTH": Row("no-auth", Definite, "the client has not said who it is"),
+    "WRONGTYPE": Row("wrong-type", Definite, "the key holds another kind of value"),
+    "EXECABORT": Row("aborted", Definite, "a command of the transaction was refused, so that none is carried out"),
 }
-#: Outcomes that the client itself decides. The connection ended after a request was handed to the kernel: indefinite.
-NOT_CONNECTED, CONNECTION_LOST, MALFORMED = "not-connected", "connection-lost", "malformed"
 
 
 class Refusal(str):
@@ -38,7 +34,7 @@ class Refusal(str):
 
     def outcome(self) -> Definite | Indefinite:
         word = self.partition(" ")[0]
-        return Definite(DEFINITE[word], self) if word in DEFINITE else Indefinite(word.lower(), self)
+        return outcome(ROWS.get(word), word.lower(), self)
 
 
 def encode(*command: Word) -> bytes:
@@ -79,80 +75,43 @@ def decode(data: bytes, at: int = 0) -> tuple[Answer, int]:
     raise ValueError(f"{kind + line!r} begins no answer")
 
 
-class Connection(asyncio.Protocol):
-    """An open connection; `shut` says why it is no longer one."""
+class Connection(connection.Connection):
+    """An open connection."""
 
-    def __init__(self) -> None:
-        self.shut: str | None = None
-        self._transport: asyncio.Transport | None = None
-        self._data = b""
-        self._waiting: deque[asyncio.Future[Answer]] = deque()
+    _number = 0
 
-    async def ask(self, *commands: tuple[Word, ...]) -> Answer:
+    async def command(self, *commands: tuple[Word, ...]) -> Answer:
         """Send these commands together; returns the answer to the last one, and raises the outcome of an error."""
-        if self.shut is not None or self._transport is None:
-            raise NotSent(NOT_CONNECTED, self.shut or "not open yet")
-        answers = [asyncio.get_running_loop().create_future() for _ in commands]
-        # An answer that nobody waits for any more still has its place in the order.
-        self._waiting += answers
-        self._transport.write(b"".join(encode(*command) for command in commands))
-        answer = await answers[-1]
+        transport = self.usable()
+        for _ in commands:
+            self._number += 1
+            last = self.expect(self._number)
+        transport.write(b"".join(encode(*command) for command in commands))
+        answer = await last
         if isinstance(answer, Refusal):
             raise answer.outcome()
         return answer
 
-    def close(self) -> None:
-        self._end("closed")
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        at = 0
+    def split(self, received: bytes, at: int) -> tuple[Answer, int] | None:
         try:
-            while at < len(self._data):
-                answer, at = decode(self._data, at)
-                future = self._waiting.popleft()
-                if not future.done():
-                    future.set_result(answer)
+            return decode(received, at)
         except EOFError:
-            pass  # the rest comes later
-        except (ValueError, IndexError) as error:
-            self._end(f"{MALFORMED}: {error}")
-        self._data = self._data[at:]
+            return None
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(str(exc) if exc else "the server closed the connection")
-
-    def _end(self, why: str) -> None:
-        if self.shut is not None:
-            return
-        self.shut = why
-        if self._transport is not None:
-            self._transport.abort()
-        for future in self._waiting:
-            if not future.done():
-                future.set_exception(Indefinite(CONNECTION_LOST, why))
-                future.exception()  # counts as seen: only the last answer of a request is waited for
+    def match(self, frame: Answer) -> None:
+        self.settle(next(iter(self._waiting), None), frame)
 
 
 async def connect(address: str, port: int, timeout_s: float) -> Connection:
     """Open a connection; raises `Definite` when that fails."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await create_connection(Connection, address, port)
-    except TimeoutError:
-        raise Definite("open-timeout", f"no answer within {timeout_s:g} s") from None
-    except OSError as error:
-        raise Definite("refused", str(error)) from None
+    return await connection.dial(Connection, address, port, timeout_s)
 
 
 async def ask_once(address: tuple[str, int], *command: Word, timeout_s: float = 1.0) -> Answer:
     """Ask this process alone, over a connection of its own: a paused one answers whatever it was asked."""
     async with asyncio.timeout(timeout_s):
-        connection = await connect(*address, timeout_s)
+        asked = await connect(*address, timeout_s)
         try:
-            return await connection.ask(command)
+            return await asked.command(command)
         finally:
-            connection.close()
+            asked.close()

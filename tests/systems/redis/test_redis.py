@@ -76,6 +76,9 @@ class Peer(asyncio.Transport):
     def abort(self) -> None:
         """Do nothing: nothing is open."""
 
+    def is_closing(self) -> bool:
+        return False
+
     @property
     def client(self) -> RedisClient:
         return RedisClient(self.connection, RedisOptions())
@@ -136,7 +139,7 @@ def test_an_answer_that_is_late_is_not_taken_for_the_next_one() -> None:
 
     async def play() -> None:
         peer = Slow(b"")
-        first, second = (asyncio.ensure_future(peer.connection.ask(("GET", key))) for key in ("r1", "r2"))
+        first, second = (asyncio.ensure_future(peer.connection.command(("GET", key))) for key in ("r1", "r2"))
         await asyncio.sleep(0)
         first.cancel()
         peer.connection.data_received(b"$1\r\n1\r\n$1\r\n2\r\n")
