@@ -108,10 +108,10 @@ async def connect(address: str, port: int, timeout_s: float) -> Connection:
 
 
 async def ask_once(address: tuple[str, int], *command: Word, timeout_s: float = 1.0) -> Answer:
-    """Ask this process alone, over a connection of its own: a paused one answers whatever it was asked."""
+    """Ask this process alone, over a connection of its own: a paused one answers whatever it was opened."""
     async with asyncio.timeout(timeout_s):
-        asked = await connect(*address, timeout_s)
+        opened = await connect(*address, timeout_s)
         try:
-            return await asked.command(command)
+            return await opened.command(command)
         finally:
-            asked.close()
+            opened.close()
