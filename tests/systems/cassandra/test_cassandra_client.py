@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.coordination.outcomes import Row
 from fencepost.systems.cassandra.client import RowStorage
 from fencepost.systems.cassandra.elections import RowElections
@@ -19,7 +19,7 @@ from fencepost.systems.cassandra.wire.connection import connect
 from fencepost.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
 from fencepost.systems.cassandra.wire.frames import answer as read_answer
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows, serving
-from tests.systems.contract.patience import PATIENCE_S, refused_port
+from tests.systems.contract.patience import PATIENCE_S
 
 PLAIN = CassandraOptions(writes=Writes.QUORUM)
 
@@ -146,27 +146,6 @@ def test_only_a_lightweight_write_has_a_condition() -> None:
     assert [" IF " in statement for statement in statements] == [True, True, False, False]
 
 
-def test_a_request_under_way_is_unknown_when_the_connection_ends() -> None:
-    async def scenario(client: CassandraClient) -> None:
-        assert await raised(client.write("a", b"1")) == ("indefinite", errors.CONNECTION_LOST)
-        with pytest.raises(NotSent):
-            await client.write("a", b"1")
-
-    with_client(lambda _: "end", scenario)
-
-
-def test_an_answer_that_comes_too_late_is_dropped() -> None:
-    later = iter([None, APPLIED])
-
-    async def scenario(client: CassandraClient) -> None:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await client.write("a", b"1")
-        assert (await raised(client.write("a", b"2")))[0] == "ok"
-
-    with_client(lambda _: next(later), scenario)
-
-
 @pytest.mark.parametrize("reply", [(0x42, b""), (0x08, b"\0\0")], ids=["an unknown opcode", "half an answer"])
 def test_what_is_no_answer_ends_the_connection(reply: tuple[int, bytes]) -> None:
     async def scenario(client: CassandraClient) -> None:
@@ -174,23 +153,6 @@ def test_what_is_no_answer_ends_the_connection(reply: tuple[int, bytes]) -> None
         assert (await raised(client.write("a", b"1")))[0] == "definite"
 
     with_client(lambda _: reply, scenario)
-
-
-def test_a_connection_that_cannot_be_opened_is_definite() -> None:
-    async def scenario() -> None:
-        with refused_port() as port:
-            assert await raised(connect("127.0.0.1", port, PATIENCE_S)) == ("definite", errors.NOT_CONNECTED)
-
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-            writer.close()
-
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        async with server:
-            port = server.sockets[0].getsockname()[1]
-            assert await raised(connect("127.0.0.1", port, 0.1)) == ("definite", errors.NOT_CONNECTED)
-
-    run(scenario())
 
 
 def test_a_transaction_reads_lists_and_then_appends() -> None:

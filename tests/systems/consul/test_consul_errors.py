@@ -20,7 +20,6 @@ from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.options import ConsulOptions
 from fencepost.systems.consul.wire import errors
 from fencepost.systems.consul.wire.calls import Calls, connect
-from tests.systems.contract.patience import refused_port
 from tests.systems.http.scripted import Script, answer, play
 
 REMOTE = "rpc error making call: "
@@ -228,13 +227,6 @@ def test_a_mode_that_consul_does_not_have() -> None:
             await ConsulClient(await connect(host, port, 5), ConsulOptions()).read("r1", ReadMode.BARRIER)
 
     assert play([], use).requests == []
-
-
-def test_a_refused_connection_sent_nothing() -> None:
-    import asyncio
-
-    with refused_port() as port, pytest.raises(NotSent, match="refused the connection"):
-        asyncio.run(connect("127.0.0.1", port, 5))
 
 
 def test_a_closed_client_sends_nothing() -> None:

@@ -26,31 +26,6 @@ def test_answers_come_in_order_on_one_connection(chunked: bool) -> None:
     assert script.requests[1].endswith(b"Content-Length: 4\r\n\r\nbody")
 
 
-def test_a_lost_connection_is_told_and_never_opened_again() -> None:
-    async def use(host: str, port: int, script: Script) -> None:
-        connection = await open_connection(host, port)
-        with pytest.raises(Indefinite):
-            await connection.request("PUT", "/a", b"x")
-        assert connection.ended is not None
-        with pytest.raises(NotSent):
-            await connection.request("PUT", "/a", b"x")
-
-    script = play([None], use)
-    assert (script.connections, len(script.requests)) == (1, 1)
-
-
-def test_an_answer_that_nobody_waits_for_is_not_taken_for_the_next_one() -> None:
-    async def use(host: str, port: int, script: Script) -> None:
-        connection = await open_connection(host, port)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await connection.request("GET", "/slow")
-        with pytest.raises(NotSent, match="stopped waiting"):
-            await connection.request("GET", "/next")
-
-    assert len(play([b""], use).requests) == 1
-
-
 def test_the_server_closes_after_an_answer() -> None:
     async def use(host: str, port: int, script: Script) -> None:
         connection = await open_connection(host, port)

@@ -31,7 +31,7 @@ from tests.fakes.kafka_broker import (
     everything,
     node,
 )
-from tests.systems.contract.patience import PATIENCE_S, refused_port, until
+from tests.systems.contract.patience import PATIENCE_S, until
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -76,35 +76,6 @@ LOST = ("indefinite", "connection-lost")
 CLOSED = ("not-sent", "not-sent")
 
 
-@pytest.mark.parametrize("ending", [CLOSE, RESET])
-def test_a_connection_that_ends_after_sending_proves_nothing_and_before_everything(run: Run, ending: str) -> None:
-    async def scenario() -> None:
-        async with node(fixed(ending)) as fake:
-            client = await opened(fake)
-            assert await outcome(client.create_topic("t")) == LOST
-            assert await outcome(client.create_topic("t")) == CLOSED
-            assert await outcome(client.create_topic("t", validate_only=True)) == CLOSED
-            assert len(fake.asked) == 1
-            client.close()
-
-    run(scenario())
-
-
-def test_a_caller_that_closes_learns_the_same(run: Run) -> None:
-    async def scenario() -> None:
-        async with node(fixed(SILENCE)) as fake:
-            client = await opened(fake)
-            asking = asyncio.create_task(outcome(client.delete_topic("t")))
-            while not fake.asked:
-                await asyncio.sleep(0.001)
-            client.close()
-            client.close()
-            assert await asking == LOST
-            assert await outcome(client.delete_topic("t")) == CLOSED
-
-    run(scenario())
-
-
 def test_several_in_flight_end_together(run: Run) -> None:
     async def scenario() -> None:
         async with node(lambda asked: CLOSE if len(fake.asked) == 3 else SILENCE) as fake:
@@ -145,22 +116,6 @@ def test_a_node_that_breaks_the_protocol_is_left(run: Run, what: Callable[[Asked
     run(scenario())
 
 
-def test_an_answer_in_pieces_is_put_together(run: Run) -> None:
-    async def scenario() -> None:
-        async with node(fixed(SILENCE)) as fake:
-            client = await opened(fake)
-            asking = [asyncio.create_task(client.allocate_producer_id()) for _ in range(2)]
-            while len(fake.asked) < 2:
-                await asyncio.sleep(0.001)
-            for byte in b"".join(answer_frame(asked, ID) for asked in fake.asked):
-                fake.writers[0].write(bytes([byte]))
-                await asyncio.sleep(0.001)
-            assert [(await one).id for one in asking] == [7, 7]
-            client.close()
-
-    run(scenario())
-
-
 def test_answers_of_the_same_bytes_are_read_once_and_others_each(run: Run) -> None:
     asked_before: list[Any] = []
 
@@ -183,48 +138,6 @@ def test_answers_of_the_same_bytes_are_read_once_and_others_each(run: Run) -> No
     assert len(asked_before) == 4 and all(asked == asked_before[0] for asked in asked_before)
 
 
-def test_half_an_answer_is_none(run: Run) -> None:
-    async def scenario() -> None:
-        async with node(lambda asked: answer_frame(asked, ID)[:-1]) as fake:
-            client = await opened(fake)
-            asking = asyncio.create_task(outcome(client.allocate_producer_id()))
-            await asyncio.sleep(0.05)
-            assert not asking.done()
-            fake.writers[0].close()
-            assert await asking == LOST
-
-    run(scenario())
-
-
-def test_a_late_answer_is_not_taken_for_the_next_one(run: Run) -> None:
-    async def scenario() -> None:
-        async with node(lambda asked: SILENCE if len(fake.asked) == 1 else late(asked)) as fake:
-
-            def late(asked: Asked) -> bytes:
-                old = answer_frame(fake.asked[0], InitProducerIdResponse(producer_id=1))
-                return old + answer_frame(asked, ID)
-
-            client = await opened(fake)
-            assert await outcome(client.allocate_producer_id(), 0.1) == ("cancelled", "timeout")
-            assert len(client.connection._waiting) == 1
-            assert (await client.allocate_producer_id()).id == 7
-            assert len(client.connection._waiting) == 0
-            client.close()
-
-    run(scenario())
-
-
-def test_unasked_bytes_end_the_connection(run: Run) -> None:
-    async def scenario() -> None:
-        async with node(fixed(ID)) as fake:
-            client = await opened(fake)
-            fake.writers[0].write(frame(struct.pack(">i", 3)))
-            await until(lambda: client.connection.ended)
-            assert await outcome(client.allocate_producer_id()) == CLOSED
-
-    run(scenario())
-
-
 @pytest.mark.parametrize("answer", [SILENCE, CLOSE, RESET, b"\xff" * 8, ApiVersionsResponse(error_code=35)])
 def test_what_does_not_name_its_apis_is_not_connected_to(run: Run, answer: Answer) -> None:
     async def scenario() -> None:
@@ -245,15 +158,6 @@ def test_a_refusal_in_version_0_is_understood(run: Run) -> None:
         async with node(lowest, offered={}) as fake:
             with pytest.raises(Definite, match="error 35"):
                 await opened(fake)
-
-    run(scenario())
-
-
-def test_nobody_there(run: Run) -> None:
-    async def scenario() -> None:
-        with refused_port() as port:
-            opening = open_node("127.0.0.1", port, connect_timeout_s=3600)
-            assert await outcome(opening) == ("definite", "not-connected")
 
     run(scenario())
 

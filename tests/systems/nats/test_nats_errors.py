@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.harness.coordination.outcomes import Row
 from fencepost.systems.nats.client import NatsStorage
 from fencepost.systems.nats.wire import errors
-from fencepost.systems.nats.wire.connection import connect
-from tests.systems.contract.patience import PATIENCE_S, refused_port, until
-from tests.systems.nats.jetstream_script import NO_ANSWER, Stream, connected, refusal, serving, speaking
+from tests.systems.nats.jetstream_script import Stream, connected, refusal, serving, speaking
 
 
 def run(coroutine: Coroutine[Any, Any, None]) -> None:
@@ -70,27 +68,7 @@ def test_what_nobody_foresaw_is_unknown() -> None:
     run(scenario())
 
 
-def test_a_refused_connection_is_definite() -> None:
-    async def scenario() -> None:
-        with refused_port() as port:
-            assert (await raised(connect("127.0.0.1", port, PATIENCE_S)))[0] == "definite"
-
-    run(scenario())
-
-
-def test_a_server_that_never_says_hello_is_given_up() -> None:
-    async def scenario() -> None:
-        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read()
-
-        async with speaking(silent) as port:
-            assert await raised(connect("127.0.0.1", port, 0.2)) == ("definite", errors.NOT_CONNECTED)
-
-    run(scenario())
-
-
-@pytest.mark.parametrize("ending", [b"-ERR 'Stale Connection'\r\n", b"MSG x\r\n"])
-def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) -> None:
+def test_a_request_under_way_is_unknown_when_the_server_ends_the_connection() -> None:
     async def scenario() -> None:
         async def converse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b'INFO {"server_id":"A","client_id":1}\r\n')
@@ -98,7 +76,7 @@ def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) 
                 if line.startswith(b"PING"):
                     writer.write(b"PONG\r\n")
                 elif line.startswith(b"PUB"):
-                    writer.write(ending)
+                    writer.write(b"-ERR 'Stale Connection'\r\n")
 
         async with speaking(converse) as port:
             connection = await connected(port)
@@ -107,38 +85,6 @@ def test_a_request_under_way_is_unknown_when_the_connection_ends(ending: bytes) 
             with pytest.raises(NotSent):
                 await client.write("a", b"2")
             assert connection.ended is not None
-            await client.close()
-
-    run(scenario())
-
-
-def test_nothing_is_sent_again_or_by_another_connection() -> None:
-    async def scenario() -> None:
-        stream = Stream()
-        stream.instead = lambda subject: NO_ANSWER
-        async with serving(stream.answer) as port:
-            connection = await connected(port)
-            client = NatsStorage(connection, 3)
-            waiting = asyncio.ensure_future(raised(client.write("a", b"1")))
-            await until(lambda: stream.asked)
-            await client.close()
-            assert await waiting == ("indefinite", errors.CONNECTION_LOST)
-            assert await raised(client.write("a", b"2")) == ("definite", errors.NOT_CONNECTED)
-            assert stream.asked == ["key.a"]
-
-    run(scenario())
-
-
-def test_a_request_that_is_given_up_leaves_nothing_waiting() -> None:
-    async def scenario() -> None:
-        stream = Stream()
-        stream.instead = lambda subject: NO_ANSWER if subject == "key.a" else None
-        async with serving(stream.answer) as port:
-            client = NatsStorage(await connected(port), 3)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(client.write("a", b"1"), 0.05)
-            await client.write("b", b"2")
-            assert (await client.read("b", ReadMode.LEADER)).value == b"2"
             await client.close()
 
     run(scenario())
