@@ -99,7 +99,9 @@ class Connection(connection.Connection):
             return None
 
     def match(self, frame: Answer) -> None:
-        self.settle(next(iter(self._waiting), None), frame)
+        if not self._waiting:
+            raise ValueError("an answer that nobody asked for")
+        self.settle(next(iter(self._waiting)), frame)
 
 
 async def connect(address: str, port: int, timeout_s: float) -> Connection:
