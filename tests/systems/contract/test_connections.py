@@ -21,6 +21,7 @@ from fencepost.systems.example import client as example
 from fencepost.systems.kafka.wire import connection as kafka
 from fencepost.systems.kafka.wire.messages import INIT_PRODUCER_ID
 from fencepost.systems.nats.wire import connection as nats
+from fencepost.systems.redis import wire as redis
 from fencepost.systems.zookeeper.wire import connection as zookeeper
 from fencepost.systems.zookeeper.wire.jute import Op
 from tests.fakes.kafka_broker import answer_frame, everything, read_request
@@ -99,7 +100,15 @@ async def kafka_answer(reader: Reader) -> bytes:
     return answer_frame(read_request(await sized(reader)), InitProducerIdResponse(producer_id=7, producer_epoch=1))
 
 
+async def redis_answer(reader: Reader) -> bytes:
+    await reader.readuntil(b"\r\nGET\r\n")
+    return b"$4\r\ntext\r\n"
+
+
 SPEECHES = {
+    "redis": Speech(
+        lambda port, s: redis.connect(HOST, port, s), lambda c: c.command(("GET",)), b"", None, redis_answer, b"?\r\n"
+    ),
     "example": Speech(
         lambda port, s: example.connect(HOST, port, s), lambda c: c.request({}), b"", None, example_answer, b"{\n"
     ),
