@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from fencepost.harness.faults.fault_options import Seen
-from fencepost.harness.faults.kind import FaultKind, Proof, Records, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, FaultKind, Proof, Records, Skip, View
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import PART_OF, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.results.schedule_rows import FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """One fault, or one part of a fault, as it is recorded."""
+class Told:
+    """One fault, or one part of a fault, as it is recorded. `act` is None until it is known what it acts on."""
 
     fault_id: int
     entry: Entry
     view: View
-    resolved: Resolved | None = None
+    act: Act | None = None
     seen: Seen | None = None
     #: What was seen of the event of `end=`; None before the fault is healed, and without that option.
     ended: Seen | None = None
@@ -38,7 +38,7 @@ class ActLog:
 
     def write(
         self,
-        act: Act,
+        told: Told,
         action: FaultAction,
         stage: FaultStage,
         *,
@@ -46,16 +46,17 @@ class ActLog:
         skip: Skip | None = None,
     ) -> None:
         """Write one event and one line; `skip` and `proof` go with the end of an action."""
-        entry, resolved, view = act.entry, act.resolved, act.view
+        entry, view = told.entry, told.view
+        resolved = told.act.resolved if told.act else None
         outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
-        if act.part_of is not None:
-            details[PART_OF] = act.part_of
-        if action is FaultAction.HEAL and act.ended is not None:
-            details["ended_by"] = act.ended.seen or "its length: the event did not come"
+        if told.part_of is not None:
+            details[PART_OF] = told.part_of
+        if action is FaultAction.HEAL and told.ended is not None:
+            details["ended_by"] = told.ended.seen or "its length: the event did not come"
         event = self._records.record(
             FaultEvent,
-            fault_id=act.fault_id,
+            fault_id=told.fault_id,
             fault=entry.spec.fault,
             action=action,
             stage=stage,
@@ -73,10 +74,10 @@ class ActLog:
         self._sink(
             {
                 "format": FORMAT,
-                "fault_id": act.fault_id,
+                "fault_id": told.fault_id,
                 "worker": entry.worker,
                 "number": entry.number,
-                "part_of": act.part_of,
+                "part_of": told.part_of,
                 "spec": entry.spec.text,
                 "action": str(action),
                 "stage": str(stage),
@@ -86,9 +87,9 @@ class ActLog:
                 "time_ns": event.time_ns,
                 "duration_ns": entry.duration_ns,
                 "draw_seed": entry.draw_seed,
-                "when": asdict(act.seen) if act.seen else None,
-                "end": asdict(act.ended) if act.ended and action is FaultAction.HEAL else None,
-                "waited_ns": act.waited_ns,
+                "when": asdict(told.seen) if told.seen else None,
+                "end": asdict(told.ended) if told.ended and action is FaultAction.HEAL else None,
+                "waited_ns": told.waited_ns,
                 "nodes": list(resolved.nodes) if resolved else [],
                 "severed": [str(link) for link in resolved.links] if resolved else [],
                 "details": details,

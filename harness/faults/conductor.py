@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fencepost.harness.base.quorum import Damage, Pair, Quorum, majority, worst
-from fencepost.harness.faults.act_log import Act, ActLog
+from fencepost.harness.faults.act_log import ActLog, Told
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
 from fencepost.harness.faults.fault_options import Seen
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, Cluster, Doing, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.history import Disk, FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
@@ -67,21 +67,21 @@ class Conductor:
         self._log = ActLog(cluster.records, faults, schedule_sink)
         self._view = cluster.view
         self._keep_quorum = keep_quorum
-        self._active: dict[int, Act] = {}
+        self._active: dict[int, Told] = {}
         #: Watches for the events that end faults in force early, from before their injection.
         self._endings: dict[int, EventWatch] = {}
         #: Nodes whose disks faults have damaged: that stays.
         self._damaged: set[str] = set()
         #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
-        self._doubtful: dict[int, Act] = {}
+        self._doubtful: dict[int, Told] = {}
 
     @property
     def current(self) -> str | None:
         """The faults in force, in one line for a person; None when there are none."""
         texts = []
-        for act in self._active.values():
-            nodes = ", ".join(act.resolved.nodes) if act.resolved else ""
-            texts.append(f"{act.entry.spec.fault} of {nodes or act.entry.spec.target}")
+        for told in self._active.values():
+            nodes = ", ".join(told.act.resolved.nodes) if told.act else ""
+            texts.append(f"{told.entry.spec.fault} of {nodes or told.entry.spec.target}")
         return "; ".join(texts) or None
 
     async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
@@ -136,20 +136,21 @@ class Conductor:
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:
             skip = Skip(trigger.missed)
-        act, skip = await self._resolve(entry, seen, skip, stop)
-        self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
+        told, skip = await self._resolve(entry, seen, skip, stop)
+        self._log.write(told, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
-            self._log.write(act, FaultAction.INJECT, FaultStage.END, skip=skip)
-            return Injected(act.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
-        assert act.resolved is not None
+            self._log.write(told, FaultAction.INJECT, FaultStage.END, skip=skip)
+            return Injected(told.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
+        act = told.act
+        assert act is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
-        self._active[act.fault_id] = act
-        self._damaged |= damaged_by(self._faults[entry.spec.fault], entry.spec, act.resolved)
+        self._active[act.fault_id] = told
+        fault = self._faults[entry.spec.fault]
+        self._damaged |= damaged_by(fault, entry.spec, act.resolved)
         if (ending := entry.spec.options.ending) is not None:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
-        fault = self._faults[entry.spec.fault]
-        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
-        self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+        proof = await self._guard(fault.inject(act), fault.act_deadline_s)
+        self._log.write(told, FaultAction.INJECT, FaultStage.END, proof=proof)
         return Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
@@ -176,22 +177,22 @@ class Conductor:
         return proof
 
     async def _heal(self, fault_id: int) -> Proof:
-        act = replace(self._active[fault_id], view=self._view())
-        assert act.resolved is not None
-        fault = self._faults[act.entry.spec.fault]
-        return await self._recorded(act, fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
+        told = replace(self._active[fault_id], view=self._view())
+        fault = self._faults[told.entry.spec.fault]
+        return await self._recorded(told, fault.heal, fault.act_deadline_s)
 
-    async def _recorded(self, act: Act, healing: Awaitable[Proof], limit_s: float) -> Proof:
-        self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(healing, limit_s)
-        self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
+    async def _recorded(self, told: Told, heal: Doing, limit_s: float) -> Proof:
+        assert told.act is not None
+        self._log.write(told, FaultAction.HEAL, FaultStage.BEGIN)
+        proof = await self._guard(told.act.healed(heal), limit_s)
+        self._log.write(told, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof
 
     def _let_go(self, fault_id: int, proof: Proof) -> None:
-        act = self._active.pop(fault_id, None)
+        told = self._active.pop(fault_id, None)
         self._endings.pop(fault_id, None)
-        if act is not None and proof.outcome is not FaultOutcome.HEALED:
-            self._doubtful[fault_id] = act
+        if told is not None and proof.outcome is not FaultOutcome.HEALED:
+            self._doubtful[fault_id] = told
 
     async def _guard(self, action: Awaitable[Proof], limit_s: float) -> Proof:
         deadline = asyncio.timeout(limit_s)
@@ -204,59 +205,48 @@ class Conductor:
             # An exception in a fault is a defect of the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
 
-    async def part(
-        self,
-        of: int,
-        resolved: Resolved,
-        *,
-        inject: Callable[[int], Awaitable[Proof]],
-        hold_ns: int,
-        heal: Callable[[int], Awaitable[Proof]],
-    ) -> Proof:
-        """Carry out one part of a fault in force; see `harness.faults.kind.Parts`."""
-        act = replace(
-            self._active[of],
-            fault_id=next(self._cluster.fault_ids),
-            view=self._view(),
-            resolved=resolved,
-            part_of=of,
-        )
-        limit_s = self._faults[act.entry.spec.fault].act_deadline_s
-        self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
+    async def part(self, of: Act, resolved: Resolved, *, inject: Doing, hold_ns: int, heal: Doing) -> Proof:
+        """Carry out one part of a fault in force; see `Act.part`."""
+        act = Act(fault_id=next(self._cluster.fault_ids), resolved=resolved, cluster=self._cluster)
+        whole = self._active[of.fault_id]
+        told = replace(whole, fault_id=act.fault_id, view=self._view(), act=act, part_of=of.fault_id)
+        limit_s = self._faults[whole.entry.spec.fault].act_deadline_s
+        self._log.write(told, FaultAction.INJECT, FaultStage.BEGIN)
         try:
-            proof = await self._guard(inject(act.fault_id), limit_s)
-            self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+            proof = await self._guard(inject(act), limit_s)
+            self._log.write(told, FaultAction.INJECT, FaultStage.END, proof=proof)
             await asyncio.sleep(hold_ns / 1e9)
         finally:
             # The healing of the whole cancels its parts. One that is being healed then is healed to its end first.
-            healed = await _to_the_end(self._recorded(act, heal(act.fault_id), limit_s))
+            healed = await _to_the_end(self._recorded(told, heal, limit_s))
         return proof if healed.outcome is FaultOutcome.HEALED else healed
 
     # -- when, and whether ----------------------------------------------------------------------------------------
 
     async def _resolve(
         self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
-    ) -> tuple[Act, Skip | None]:
+    ) -> tuple[Told, Skip | None]:
         """Wait until the target can be resolved and no other fault is in the way; or say why the fault is skipped."""
         fault = self._faults[entry.spec.fault]
         from_ns = self._records.now_ns()
-        act = Act(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
+        told = Told(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
         while skip is None:
             waited_ns = self._records.now_ns() - from_ns
-            act = replace(act, view=self._view(), waited_ns=waited_ns)
-            target = fault.choose(entry.spec, act.view, random.Random(entry.draw_seed))
+            told = replace(told, view=self._view(), waited_ns=waited_ns)
+            target = fault.choose(entry.spec, told.view, random.Random(entry.draw_seed))
             if isinstance(target, Skip):
-                if act.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
+                if told.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
                     skip = target
             else:
-                obstacle = self._obstacle(fault, entry.spec, target, act.view)
+                obstacle = self._obstacle(fault, entry.spec, target, told.view)
                 if obstacle is None:
-                    return replace(act, resolved=target), None
+                    act = Act(fault_id=told.fault_id, resolved=target, cluster=self._cluster)
+                    return replace(told, act=act), None
                 if waited_ns >= HELD_WAIT_S * 1e9:
                     skip = Skip(obstacle)
             if skip is None and not await self._sleep_until(self._records.now_ns() + round(_LOOK_S * 1e9), stop):
                 skip = Skip("the main phase ended while the fault was waiting")
-        return act, skip
+        return told, skip
 
     def _obstacle(self, fault: FaultKind, spec: FaultSpec, resolved: Resolved, view: View) -> str | None:
         """Return why this injection must wait or be skipped; None when nothing is in the way."""
@@ -265,7 +255,7 @@ class Conductor:
             if self._faults[name] is fault and fault.alone:
                 return f"only one {name} may be in force at a time, and fault {fault_id} is"
             held = sorted(fault.holds & self._faults[name].holds)
-            nodes = sorted(set(resolved.nodes) & set(other.resolved.nodes if other.resolved else ()))
+            nodes = sorted(set(resolved.nodes) & set(other.act.resolved.nodes if other.act else ()))
             if held and nodes:
                 return f"the {', '.join(held)} of {', '.join(nodes)} is held by fault {fault_id}, {name}"
         states = {name: self._runtime.nodes[name].state for name in resolved.nodes if name in self._runtime.nodes}
@@ -287,12 +277,12 @@ class Conductor:
         down = {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING}
         severed = frozenset((link.source, link.target) for link in self._runtime.network.blocked)
         seen = Damage(absent=view.unready | down, severed=severed)
-        active = self._active.values()
-        return [(seen,), *(damages_of(self._faults[a.entry.spec.fault], a.resolved) for a in active if a.resolved)]
+        active = ((self._faults[one.entry.spec.fault], one.act) for one in self._active.values())
+        return [(seen,), *(damages_of(fault, act.resolved) for fault, act in active if act)]
 
     def _disturbed(self, fault_id: int) -> frozenset[str]:
-        others = (act.resolved for number, act in self._active.items() if number != fault_id)
-        return frozenset(node for resolved in others if resolved for node in resolved.nodes)
+        others = (told.act for number, told in self._active.items() if number != fault_id)
+        return frozenset(node for act in others if act for node in act.resolved.nodes)
 
     async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:
         return await paused((at_ns - self._records.now_ns()) / 1e9, stop)

@@ -38,7 +38,7 @@ from fencepost.harness.faults.fault_options import (
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
-from fencepost.harness.runtime.node import Member, NodeSpec, Runtime, electorates
+from fencepost.harness.runtime.node import Member, Node, NodeSpec, Runtime, electorates
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.verdict import LeadershipBound
 
@@ -106,7 +106,7 @@ class View:
     unready: frozenset[str] = frozenset()
     #: The node whose server was restarted last.
     restarted: str | None = None
-    #: The run's seed. Faults whose effect lasts draw their nodes from it (`choose_lasting`).
+    #: The run's seed. Faults whose effect lasts draw their nodes from it (`FaultKind.resolve`).
     seed: int = 0
     #: The number of client workers, and which of them to freeze: the connected ones, if possible with an operation in
     #: flight.
@@ -145,13 +145,12 @@ class Resolved:
     threatens: frozenset[Link] = frozenset()
     #: The fault acts on its nodes one at a time, never on two together.
     in_turn: bool = False
-    #: What the kind drew and computed for its own acts, in a type of its own; `own` returns it.
+    #: What the kind draws from while it acts.
+    seed: int = 0
+    #: What the kind drew or computed beside nodes and links, in a type of its own.
     means: object = None
-
-    def own(self, kind: type[M]) -> M:
-        """Return `means` as the type of the kind of fault that resolved this target."""
-        assert isinstance(self.means, kind), "made by resolve of the same kind of fault"
-        return self.means
+    #: The options of the fault; `FaultKind.choose` puts them here.
+    options: FaultOptions = field(default_factory=FaultOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,26 +180,9 @@ class Records(Protocol):
 
 
 class Parts(Protocol):
-    """Carries out single acts of a fault that acts many times: a cut of a flapping link, a move of the leader.
+    """Carries out single acts of a fault that acts many times; see `Act.part`."""
 
-    Each part is recorded as a fault of its own, with its own number, proof and healing, so that the history says
-    exactly what was in force at any time.
-    """
-
-    async def part(
-        self,
-        of: int,
-        resolved: Resolved,
-        *,
-        inject: Callable[[int], Awaitable[Proof]],
-        hold_ns: int,
-        heal: Callable[[int], Awaitable[Proof]],
-    ) -> Proof:
-        """Inject (given the part's number), hold, heal, and record everything; return the injection's proof.
-
-        Heals on cancellation too.
-        """
-        ...
+    async def part(self, of: "Act", resolved: Resolved, *, inject: "Doing", hold_ns: int, heal: "Doing") -> Proof: ...
 
 
 class Clients(Protocol):
@@ -280,6 +262,95 @@ class Cluster:
         return {spec.name: spec for spec in made}
 
 
+class NotUndone(Exception):
+    """A step of a fault could not be undone; the message says why."""
+
+
+#: Undoes one step of a fault, and may return what it found. Raises NotUndone, and is then called again.
+Undo = Callable[[], Awaitable[str | None]]
+#: Injects or heals.
+Doing = Callable[["Act"], Awaitable[Proof]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Act:
+    """One fault in force, or a part of one: what it acts on, what it keeps, and what is left to undo.
+
+    The conductor makes it, hands it to the kind of fault, and undoes what is left at every end. An injection registers
+    each step before it takes it, so that nothing stays that was begun and given up.
+    """
+
+    fault_id: int
+    resolved: Resolved
+    cluster: Cluster
+    #: What the steps found that are undone, in the order in which they were taken.
+    undone: list[str] = field(default_factory=list)
+    _left: list[Undo] = field(default_factory=list)
+    _kept: object = None
+
+    @property
+    def nodes(self) -> list[Node]:
+        return [self.cluster.runtime.nodes[name] for name in self.resolved.nodes]
+
+    def options(self, kind: type[P]) -> P:
+        """Return the fault's options as the type that its kind declares."""
+        assert isinstance(self.resolved.options, kind), "chosen by the same kind of fault"
+        return self.resolved.options
+
+    def means(self, kind: type[M]) -> M:
+        """Return what `resolve` of the same kind computed."""
+        assert isinstance(self.resolved.means, kind), "made by resolve of the same kind of fault"
+        return self.resolved.means
+
+    def disturbed(self) -> frozenset[str]:
+        """The nodes on which other faults act: their links prove nothing."""
+        return self.cluster.disturbed(self.fault_id)
+
+    def keep(self, state: M) -> M:
+        """Keep this for the healing; `kept` returns it."""
+        self._kept = state
+        return state
+
+    def kept(self, kind: type[M]) -> M | None:
+        """Return what the injection kept; None when it did not come so far."""
+        return self._kept if isinstance(self._kept, kind) else None
+
+    def undo(self, step: Undo) -> None:
+        """Have this done before the fault is healed; what was registered last is done first."""
+        self._left.append(step)
+
+    async def healed(self, heal: Doing) -> Proof:
+        """Undo what is left, then heal. A step that fails is tried again by the next healing, and doubts this one."""
+        failed, found = [], []
+        for step in reversed(self._left[:]):
+            try:
+                text = await step()
+            except NotUndone as error:
+                failed.append(str(error))
+            except Exception as error:
+                failed.append(f"{type(error).__name__}: {error}")
+            else:
+                self._left.remove(step)
+                found += [text] if text else []
+        self.undone += reversed(found)
+        proof = await heal(self)
+        text = "; ".join(filter(None, [*self.undone, proof.text]))
+        if not failed:
+            return replace(proof, text=text or "nothing was done")
+        wrong = "; ".join(reversed(failed))
+        return replace(proof, outcome=FaultOutcome.INDETERMINATE, text=f"{wrong} ({text})" if text else wrong)
+
+    async def part(self, resolved: Resolved, *, inject: Doing, heal: Doing, hold_ns: int = 0) -> Proof:
+        """Inject, hold and heal one part: a cut of a flapping link, a move of the leader; return the injection's proof.
+
+        Each part is recorded as a fault of its own, with its own number, proof and healing, so that the history says
+        exactly what was in force at any time. Heals on cancellation too.
+        """
+        parts = self.cluster.parts
+        assert parts is not None, "set by the conductor"
+        return await parts.part(self, resolved, inject=inject, hold_ns=hold_ns, heal=heal)
+
+
 #: The targets that follow whoever leads.
 _OF_A_LEADER: Final = frozenset({"leader", "follower"})
 
@@ -326,6 +397,8 @@ class FaultKind(ABC):
     alone: bool = False
     #: The time limit in seconds of each injection and each healing.
     act_deadline_s: float = 10.0
+    #: Whether it draws while it acts: then `aim` is given a seed, which is drawn before the nodes are.
+    draws: bool = False
     #: Targets that leaves add.
     added: Mapping[str, AddedTarget] = MappingProxyType({})
 
@@ -381,18 +454,28 @@ class FaultKind(ABC):
 
     def choose(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         """Make the target concrete as `resolve` does, or as the leaf does that added the target."""
-        return (self.added.get(spec.target) or self).resolve(spec, view, draw)
+        resolved = (self.added.get(spec.target) or self).resolve(spec, view, draw)
+        return resolved if isinstance(resolved, Skip) else replace(resolved, options=spec.options)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         """Return why this machine cannot do it on that runtime; None when it can. Called before a run."""
         return None
 
-    @abstractmethod
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         """Make the target concrete. All choices come from `draw`, so that a schedule can be repeated."""
+        seed = draw.getrandbits(32) if self.draws else 0
+        lasting = isinstance(spec.options, LastingOptions) and spec.options.fixed
+        # All such faults of the run, of any kind, mean the same minority, and "one" is among it. So the faults of a
+        # whole run never add up to more than a minority.
+        chosen = choose_nodes(spec.target, view, random.Random(f"{view.seed}/lasting") if lasting else draw)
+        return chosen if isinstance(chosen, Skip) else self.aim(spec, chosen, view, seed)
+
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
+        """Say what the fault does to these nodes; part of `resolve`."""
+        return Resolved(nodes=nodes, seed=seed)
 
     @abstractmethod
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+    async def inject(self, act: Act) -> Proof:
         """Act, and measure whether the fault is in force.
 
         Returns:
@@ -400,8 +483,10 @@ class FaultKind(ABC):
         """
 
     @abstractmethod
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        """Undo the fault, even when the injection failed half-way or a node has died or restarted since. Idempotent.
+    async def heal(self, act: Act) -> Proof:
+        """End the fault, even when the injection failed half-way or a node has died or restarted since. Idempotent.
+
+        What `act` had to undo is undone before, but for what failed.
 
         Returns:
             HEALED with what was measured; INDETERMINATE when something of the fault may be left.
@@ -488,15 +573,6 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
     else:
         chosen = [view.leader]
     return tuple(node for node in view.nodes if node in chosen)
-
-
-def choose_lasting(target: str, options: LastingOptions, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
-    """Choose as `choose_nodes` does, for a fault whose effect stays when it is healed.
-
-    With `fixed=yes` the draw depends on the run's seed alone: all such faults of the run, of any kind, mean the same
-    minority, and "one" is among it. So the faults of a whole run never add up to more than a minority.
-    """
-    return choose_nodes(target, view, random.Random(f"{view.seed}/lasting") if options.fixed else draw)
 
 
 #: Guarantees that only such a cut can test.

@@ -10,7 +10,7 @@ from typing import Final
 
 from fencepost.harness.contract.leadership import MovesLeadership
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
@@ -30,8 +30,9 @@ class LeaderMoves:
     seed: int
     by: str
 
-    def play(self, fault_id: int, cluster: Cluster) -> Play | str:
+    def play(self, act: Act) -> Play | str:
         """Return what one round does: one move. Return a text when no move is possible, which says why."""
+        cluster = act.cluster
         asks = isinstance(cluster.system, MovesLeadership)
         if self.by == "ask" and not asks:
             return f"{cluster.system.profile.name} does not move its leadership on request"
@@ -41,21 +42,17 @@ class LeaderMoves:
 
         async def move(number: int, rounds: Rounds) -> None:
             began_s = asyncio.get_running_loop().time()
-            pair = _next(cluster, fault_id, draw.random(), restarts=restarts)
+            pair = _next(act, draw.random(), restarts=restarts)
             if isinstance(pair, Skip):
                 await asyncio.sleep(PATIENCE_S)
                 return
             leader, to = pair
-            assert cluster.parts is not None
             details: dict[str, str | int] = {"move": rounds.count, "by": "restart" if restarts else "ask"}
-            part = Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to})
-            await cluster.parts.part(
-                fault_id,
-                part,
+            await act.part(
+                Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to}),
                 inject=lambda _: rounds.proven(
                     _restarted(leader, cluster) if restarts else _handed_over(leader, to, cluster)
                 ),
-                hold_ns=0,
                 heal=lambda _: started_if_dead(leader, cluster),
             )
             await asyncio.sleep(max(began_s + every_s - asyncio.get_running_loop().time(), 0.0))
@@ -63,12 +60,12 @@ class LeaderMoves:
         return move
 
 
-def _next(cluster: Cluster, fault_id: int, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
+def _next(act: Act, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
     """Choose the leader and its successor; both must run, and no other fault may act on them."""
-    view = cluster.view()
+    cluster, view = act.cluster, act.cluster.view()
     if view.leader is None:
         return Skip("no node was known to lead")
-    busy = cluster.disturbed(fault_id) | view.unready
+    busy = act.disturbed() | view.unready
     running = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.RUNNING}
     free = [node for node in view.voters if node in running - busy]
     others = [node for node in free if node != view.leader]

@@ -1,31 +1,15 @@
-"""Requests to the members of a cluster about one of them: list the voters, remove the member, add it.
+"""Requests to the members of a cluster about one of them: list the voters, remove the member, add it."""
 
-Every request for a change is kept with its answer, refusals and missing answers included, so that a proof can say that
-a change took three attempts.
-"""
-
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.contract.membership import Membership
-from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.change_requests import ChangeRequests
+from fencepost.harness.faults.change_requests import ASK_S, LOOK_S, Change, ChangeRequests
 from fencepost.harness.faults.kind import Cluster
-from fencepost.harness.runtime.node import NodeSpec, NodeState
-
-T = TypeVar("T")
-
-_ASK_S = 2.5
-_LOOK_S = 1.0
-_POLL_S = 0.05
-#: How long the voters are watched for a change before it is requested again.
-_SEEN_S = 3.0
-#: The same after a refusal: its reason (a member that was just away) takes a while to pass.
-_REFUSED_S = 0.3
+from fencepost.harness.runtime.node import NodeSpec
 
 
 @runtime_checkable
@@ -85,27 +69,18 @@ class Look:
         return "; ".join(parts) or "no node could be asked"
 
 
-class MemberRequests:
+class MemberRequests(ChangeRequests):
     """The requests of one act about one member."""
 
     def __init__(self, membership: Membership, cluster: Cluster, member: str) -> None:
-        self._membership, self._cluster, self._member = membership, cluster, member
-        self._requests = ChangeRequests()
-
-    @property
-    def summary(self) -> str:
-        """Every request for a change with its result."""
-        return self._requests.summary
+        super().__init__(cluster)
+        self._membership, self._member = membership, member
 
     async def look(self, *, itself: bool = False) -> Look:
         """Ask every other running voter for its list of voters; with `itself` the member too."""
         by_leader, others = self._membership.only_leader_answers, self._others()
-        wanted = [*others, self._member] if itself or by_leader else others
-        running = [name for name in wanted if self._is_up(name)]
-        answers = dict(zip(running, await asyncio.gather(*(self._voters(name) for name in running)), strict=True))
-        lists = {name: answer for name, answer in answers.items() if not isinstance(answer, str)}
-        silent = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
-        silent |= {name: "it does not run" for name in others if name not in running}
+        wanted = [*others, *self.up([self._member])] if itself or by_leader else others
+        lists, silent = await self.answers(wanted, lambda at: self._membership.voters(at, timeout_s=LOOK_S))
         return Look(
             member=self._member,
             needed=1 if by_leader else majority(others),
@@ -117,73 +92,40 @@ class MemberRequests:
 
     async def until_removed(self, timeout_s: float) -> Look | None:
         """Request the removal until no node lists the member; None when that was not seen in time, or it lingers."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        while loop.time() < deadline_s:
-            refused = await self._ask(partial(self._membership.remove, self._member))
-            look_until_s = loop.time() + (_REFUSED_S if refused else _SEEN_S)
-            while True:
-                look = await self.look()
-                if look.is_gone:
-                    return look
-                if loop.time() >= min(look_until_s, deadline_s):
-                    break
-                await asyncio.sleep(_POLL_S)
-            if await self.lingers():
-                break
-        return None
+        return await self._until_gone(timeout_s, self._changed(partial(self._membership.remove, self._member)))
+
+    async def until_gone(self, timeout_s: float) -> Look | None:
+        """Look until no node lists the member, without another request; None when that was not seen in time."""
+        return await self._until_gone(timeout_s, None)
+
+    async def _until_gone(self, timeout_s: float, change: Change | None) -> Look | None:
+        look, listed = await self.until(
+            self.look, lambda seen: None if seen.is_gone else str(seen), timeout_s, change=change, enough=self.lingers
+        )
+        return None if listed else look
 
     async def lingers(self) -> bool:
         """Whether enough of the other nodes say that the member was removed, and is named by other groups still."""
         membership, others = self._membership, self._others()
         if not isinstance(membership, LetsGoLate):
             return False
-        running = [name for name in others if self._is_up(name)]
-        questions = (membership.is_removed(self._member, at=name, timeout_s=_LOOK_S) for name in running)
-        answers = await asyncio.gather(*(_answer(question) for question in questions))
-        return sum(answer is True for answer in answers) >= majority(others) and False not in answers
-
-    async def until_gone(self, timeout_s: float) -> Look | None:
-        """Look until no node lists the member, without another request; None when that was not seen in time."""
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-        while not (look := await self.look()).is_gone:
-            if loop.time() >= deadline_s:
-                return None
-            await asyncio.sleep(_POLL_S)
-        return look
+        said, _ = await self.answers(others, lambda at: membership.is_removed(self._member, at=at, timeout_s=LOOK_S))
+        return sum(said.values()) >= majority(others) and all(said.values())
 
     async def ask_to_add(self, spec: NodeSpec) -> None:
         """Send one request to add the member; wait a moment after a refusal."""
-        if await self._ask(partial(self._membership.add, spec)):
-            await asyncio.sleep(_REFUSED_S)
+        await self.ask_calmly(self._changed(partial(self._membership.add, spec)))
 
-    async def _ask(self, change: Callable[..., Awaitable[None]]) -> bool:
-        """Send the change to the next node in turn; return whether it certainly refused."""
-        return await self._requests.ask(self._candidates(), lambda through: change(through=through, timeout_s=_ASK_S))
-
-    def _candidates(self) -> list[str]:
+    def candidates(self) -> list[str]:
         """Return the nodes to ask for changes: the leader first; the member itself only if no other can do it."""
-        leader = self._cluster.view().leader
-        others = [name for name in self._others() if self._is_up(name)]
-        if leader == self._member and self._membership.only_leader_answers and self._is_up(leader):
+        leader, others = self.cluster.view().leader, self.up(self._others())
+        if leader == self._member and self._membership.only_leader_answers and self.up([leader]):
             return [leader, *others]
         return sorted(others, key=lambda name: name != leader)
 
     def _others(self) -> list[str]:
-        return [name for name in self._cluster.view().voters if name != self._member]
+        return [name for name in self.cluster.view().voters if name != self._member]
 
-    def _is_up(self, name: str) -> bool:
-        return self._cluster.runtime.nodes[name].state is NodeState.RUNNING
-
-    async def _voters(self, name: str) -> Mapping[str, str] | str:
-        """Return this node's list of voters, or why it gave none."""
-        return await _answer(self._membership.voters(name, timeout_s=_LOOK_S))
-
-
-async def _answer(question: Awaitable[T]) -> T | str:
-    """The answer, or why there is none."""
-    try:
-        return await question
-    except (Definite, Indefinite) as error:
-        return str(error)
+    @staticmethod
+    def _changed(change: Callable[..., Awaitable[None]]) -> Change:
+        return lambda through: change(through=through, timeout_s=ASK_S)

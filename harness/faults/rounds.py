@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fencepost.harness.faults.kind import Proof
+from fencepost.harness.faults.kind import Act, NotUndone, Proof
 from fencepost.harness.history import FaultOutcome
 
 #: Time limits of the first proof and of each step of the end; the conductor gives each act ten seconds.
@@ -19,10 +19,13 @@ Play = Callable[[int, "Rounds"], Awaitable[None]]
 
 
 class Rounds:
-    """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` as soon as it has it, and goes on."""
+    """Plays rounds 0, 1, ... until they are undone. A round gives its proof to `proven` once it has it, and goes on.
 
-    def __init__(self, play: Play) -> None:
-        self._play = play
+    `what` is what a round does, in one word.
+    """
+
+    def __init__(self, play: Play, what: str) -> None:
+        self._play, self._what = play, what
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[Proof] | None = None
         self._outcomes: list[FaultOutcome] = []
@@ -30,10 +33,11 @@ class Rounds:
         self._acts = 0
         self._calm = asyncio.Event()
         self._calm.set()
-        self.failure: str | None = None
+        self._failure: str | None = None
 
-    async def begin(self) -> Proof:
+    async def begin(self, act: Act) -> Proof:
         """Start, and return the first proof of a round."""
+        act.undo(self._end)
         self._first = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run())
         try:
@@ -57,25 +61,24 @@ class Rounds:
             self._tell(measured)
         return measured
 
-    async def end(self) -> None:
-        """Stop. The act under way is proven first, and then undone. Idempotent."""
-        if self._task is None:
-            return
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._calm.wait(), _END_DEADLINE_S)
-        self._task.cancel()
-        _, late = await asyncio.wait([self._task], timeout=_END_DEADLINE_S)
-        if late:
-            self.failure = "a round did not end"
-
     @property
     def count(self) -> int:
         """How many acts have given their proof."""
         return len(self._outcomes)
 
-    def summary(self, what: str) -> str:
-        """ "9 cuts, 8 of them proven"."""
-        return f"{len(self._outcomes)} {what}s, {self._outcomes.count(FaultOutcome.INSTALLED)} of them proven"
+    async def _end(self) -> str:
+        """Stop: the act under way is proven first, and then undone. Return "9 cuts, 8 of them proven"."""
+        if self._task is None:
+            return "nothing was done"
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._calm.wait(), _END_DEADLINE_S)
+        self._task.cancel()
+        _, late = await asyncio.wait([self._task], timeout=_END_DEADLINE_S)
+        summary = f"{len(self._outcomes)} {self._what}s, {self._outcomes.count(FaultOutcome.INSTALLED)} of them proven"
+        failure, self._failure = "a round did not end" if late else self._failure, None
+        if failure:
+            raise NotUndone(f"{failure}; {summary}")
+        return summary
 
     async def _run(self) -> None:
         number = 0
@@ -84,8 +87,8 @@ class Rounds:
                 await self._play(number, self)
                 number += 1
         except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-            self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure))
+            self._failure = f"{type(error).__name__}: {error}"
+            self._tell(Proof(FaultOutcome.INDETERMINATE, self._failure))
 
     def _tell(self, proof: Proof) -> None:
         assert self._first is not None

@@ -211,7 +211,7 @@ class Entry:
     """One fault to come: injected `inject_ns` after the main phase began, healed `duration_ns` after its proof.
 
     `draw_seed` decides which nodes a target such as "minority" means, unless the fault's effect lasts
-    (`kind.choose_lasting`). `worker` carries its entries out one at a time, in the order of `number`, and waits at
+    (`FaultKind.resolve`). `worker` carries its entries out one at a time, in the order of `number`, and waits at
     least `gap_ns` after each healing.
     """
 

@@ -22,6 +22,7 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.clock_answers import Answers, FirstAnswers, ask_all, compare
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
+    Act,
     Cluster,
     FaultKind,
     FaultSpec,
@@ -101,10 +102,9 @@ class ClockSkew(FaultKind):
 
     # -- inject -------------------------------------------------------------------------------------------------------
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shape = resolved.own(Shape)
+    async def inject(self, act: Act) -> Proof:
+        shape, nodes, cluster = act.means(Shape), act.nodes, act.cluster
         self._cluster = cluster
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         wrong: list[str] = []
         for node in nodes:
             wrong += await self._arm(node, shape)
@@ -113,7 +113,7 @@ class ClockSkew(FaultKind):
         before = await self._first_answers.ask_first(cluster.system, nodes, shape.clocks)
         skews = [self._skews[node.name] for node in nodes]
         for skew in skews:
-            skew.fault_id = fault_id
+            skew.fault_id = act.fault_id
             self._clocks.guard(skew.kept)
         readings = self._change(skews, shape.clocks, lambda skew, now: shape.applied(skew.kept.settings, now))
         wrong = [f"{name}: {what}" for name, reading in readings.items() for what in reading.wrong]
@@ -186,15 +186,14 @@ class ClockSkew(FaultKind):
 
     # -- heal ---------------------------------------------------------------------------------------------------------
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shape = resolved.own(Shape)
+    async def heal(self, act: Act) -> Proof:
+        shape, nodes, cluster = act.means(Shape), act.nodes, act.cluster
         self._cluster = cluster
         texts: list[str] = []
         wrong: list[str] = []
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
             skew = self._skews.get(node.name)
-            if skew is None or skew.fault_id not in (fault_id, None):
+            if skew is None or skew.fault_id not in (act.fault_id, None):
                 continue
             await self._clocks.unguard(skew.kept)
             text, problems = await self._heal_one(skew, shape)

@@ -13,7 +13,7 @@ import fnmatch
 import os
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -22,14 +22,14 @@ from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
+    Act,
     Cluster,
     FaultKind,
     FaultSpec,
+    NotUndone,
     Proof,
     Resolved,
-    Skip,
     View,
-    choose_lasting,
     refuse_foreign,
 )
 from fencepost.harness.faults.restarts import started_again
@@ -44,17 +44,6 @@ _OPTIONS: Final = {"flip": ("bits",), "truncate": (), "tail": ("bytes",)}
 #: How long a server may take to serve, or to refuse its files; below the conductor's limit for one act.
 _SETTLED_S: Final = 7.0
 _LOOK_S: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Harm:
-    """What is done to one file that fits `files`; `seed` draws which and where."""
-
-    kind: str
-    files: str
-    seed: int
-    bits: int
-    tail_bytes: int
 
 
 class DamageOptions(LastingOptions, frozen=True, kw_only=True):
@@ -73,9 +62,7 @@ class DamageFiles(FaultKind):
     options = DamageOptions(for_=seconds(3))
     holds = frozenset({"process", "disk"})
     for_all = ()
-
-    def __init__(self) -> None:
-        self._copies: dict[int, dict[str, TreeCopy]] = {}
+    draws = True
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED)
@@ -85,33 +72,27 @@ class DamageFiles(FaultKind):
             return placement.closed_files
         return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(DamageOptions)
-        chosen = choose_lasting(spec.target, options, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
-        harm = Harm(kind=options.kind, files=options.files, seed=seed, bits=options.bits, tail_bytes=options.bytes)
-        details: dict[str, str | int] = {"kind": harm.kind, "files": harm.files, "damage_seed": seed}
-        if harm.kind == "flip":
-            details["bits"] = harm.bits
-        if harm.kind == "tail":
-            details["tail_bytes"] = harm.tail_bytes
-        return Resolved(nodes=chosen, means=harm, details=details)
+        details: dict[str, str | int] = {"kind": options.kind, "files": options.files, "damage_seed": seed}
+        if options.kind == "flip":
+            details["bits"] = options.bits
+        if options.kind == "tail":
+            details["tail_bytes"] = options.bytes
+        return Resolved(nodes=nodes, seed=seed, details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        copies = self._copies[fault_id] = {}
-        harm = resolved.own(Harm)
+    async def inject(self, act: Act) -> Proof:
+        nodes = act.nodes
         await asyncio.gather(*(node.kill() for node in nodes))
         texts: list[str] = []
         harmed: list[str] = []
         missing: list[str] = []
         for node in nodes:
-            copies[node.name] = copy = TreeCopy(node.place.data)
+            copy = TreeCopy(node.place.data)
+            act.undo(partial(_settle, node, copy, act))
             await asyncio.to_thread(copy.take_all)
-            draw = random.Random(f"{harm.seed}/{node.name}")
-            change = await asyncio.to_thread(damage, node.place.data, harm, draw)
+            draw = random.Random(f"{act.resolved.seed}/{node.name}")
+            change = await asyncio.to_thread(damage, node.place.data, act.options(DamageOptions), draw)
             if change is None:
                 missing.append(f"{node.name}: no file that fits has any data")
             else:
@@ -124,28 +105,23 @@ class DamageFiles(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, "; ".join([*missing, *texts]), details)
         return Proof(FaultOutcome.INSTALLED, "; ".join(texts), details)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        copies = self._copies.get(fault_id, {})
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        texts, wrong = [], []
-        for node in nodes:
-            if node.name not in copies:
-                continue
-            serves = await _settled(node, cluster)
-            if node.state is NodeState.DEAD:
-                good = await asyncio.to_thread(_put_back, node, copies[node.name])
-                texts.append(f"{node.name} had refused its files and ended; they are as before")
-                wrong += [] if good else [f"{node.name}: its files are not what they were"]
-            elif serves:
-                texts.append(f"{node.name} serves on its damaged files, which stay")
-            else:
-                wrong.append(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
-                continue
-            # Only now: until then healing may be asked for again.
-            copies.pop(node.name).close()
-        proof = await started_again(nodes)
-        text = "; ".join([*wrong, *texts, proof.text])
-        return Proof(FaultOutcome.INDETERMINATE if wrong else proof.outcome, text)
+    async def heal(self, act: Act) -> Proof:
+        return await started_again(act.nodes)
+
+
+async def _settle(node: Node, copy: TreeCopy, act: Act) -> str:
+    """Put the files back if the server refused them. The copy is kept until then, for the next attempt."""
+    serves = await _settled(node, act.cluster)
+    if node.state is NodeState.DEAD:
+        if not await asyncio.to_thread(_put_back, node, copy):
+            raise NotUndone(f"{node.name}: its files are not what they were")
+        text = f"{node.name} had refused its files and ended; they are as before"
+    elif serves:
+        text = f"{node.name} serves on its damaged files, which stay"
+    else:
+        raise NotUndone(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
+    copy.close()
+    return text
 
 
 async def _settled(node: Node, cluster: Cluster) -> bool:
@@ -159,7 +135,7 @@ async def _settled(node: Node, cluster: Cluster) -> bool:
     return False
 
 
-def damage(data: Path, harm: Harm, draw: random.Random) -> str | None:
+def damage(data: Path, harm: DamageOptions, draw: random.Random) -> str | None:
     """Damage one file below `data` as `harm` says.
 
     Returns:
@@ -187,14 +163,14 @@ def damage(data: Path, harm: Harm, draw: random.Random) -> str | None:
     return f"{os.path.relpath(path, data)}: {done}; its hash was {before[:8]} and is {after[:8]}"
 
 
-def _damage(fd: int, end: int, harm: Harm, draw: random.Random) -> str:
+def _damage(fd: int, end: int, harm: DamageOptions, draw: random.Random) -> str:
     """Damage an open file. `end` is where its data ends: a preallocated file may be much longer."""
     if harm.kind == "truncate":
         at = draw.randrange(end)
         os.ftruncate(fd, at)
         return f"cut off at byte {at} of {end} written"
     if harm.kind == "tail":
-        count = min(harm.tail_bytes, end)
+        count = min(harm.bytes, end)
         os.pwrite(fd, bytes(count), end - count)
         return f"its last {count} bytes written, from {end - count}, read as zeros"
     places = sorted({draw.randrange(end * 8) for _ in range(harm.bits)})

@@ -10,9 +10,8 @@ because of the fault is started again by healing.
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from typing import Annotated, Final, Literal
 
@@ -23,14 +22,13 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
-    Cluster,
+    Act,
     FaultKind,
     FaultSpec,
+    NotUndone,
     Proof,
     Resolved,
-    Skip,
     View,
-    choose_nodes,
     refuse_foreign,
 )
 from fencepost.harness.history import Effects, FaultOutcome
@@ -55,43 +53,6 @@ _OPTIONS: Final = {
     "failing": ("error", "calls", "files", "times"),
     "full": (),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Trouble:
-    """What the disk does: the option `kind`; to which calls on which files; how many of them (None: all)."""
-
-    kind: str
-    calls: str
-    files: str
-    delay_ms: int
-    error: str
-    times: int | None
-
-    @property
-    def details(self) -> dict[str, str | int]:
-        """The figures that matter for this kind, as the history records them."""
-        details: dict[str, str | int] = {"kind": self.kind}
-        if self.kind != "full":
-            details |= {"calls": self.calls, "files": self.files}
-        if self.kind == "slow":
-            details["delay_ms"] = self.delay_ms
-        if self.kind == "failing":
-            details["error"] = self.error
-        if self.times is not None:
-            details["times"] = self.times
-        return details
-
-
-@dataclass(slots=True)
-class _Bad:
-    """What one fault in force has to undo."""
-
-    traced: list[TracedNode] = field(default_factory=list)
-    #: Tasks that end tracers once enough calls were hit.
-    ending: list[asyncio.Task[None]] = field(default_factory=list)
-    #: Node to the limit of its data directory as it was.
-    limits: dict[str, int] = field(default_factory=dict)
 
 
 class DiskOptions(FaultOptions, frozen=True, kw_only=True):
@@ -121,9 +82,6 @@ class Disk(FaultKind):
     holds = frozenset({"disk"})
     for_all = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")
 
-    def __init__(self) -> None:
-        self._bad: dict[int, _Bad] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         full = spec.own(DiskOptions).kind == "full"
         # A server that cannot write ends itself.
@@ -145,78 +103,76 @@ class Disk(FaultKind):
     def unavailable(self, placement: Placement) -> Refusal | None:
         return why_not(placement)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(DiskOptions)
-        trouble = _Trouble(
-            kind=options.kind,
-            calls=options.calls,
-            files=options.files,
-            delay_ms=options.delay // _MS if options.kind == "slow" else 0,
-            error=options.error,
-            times=None if options.times is UNSET else options.times,
-        )
-        return Resolved(nodes=chosen, means=trouble, details=trouble.details)
+        details: dict[str, str | int] = {"kind": options.kind}
+        if options.kind != "full":
+            details |= {"calls": options.calls, "files": options.files}
+        if options.kind == "slow":
+            details["delay_ms"] = options.delay // _MS
+        if options.kind == "failing":
+            details["error"] = options.error
+        if options.times is not UNSET:
+            details["times"] = options.times
+        return Resolved(nodes=nodes, details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        bad = self._bad[fault_id] = _Bad()
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        trouble = resolved.own(_Trouble)
-        if trouble.kind == "full":
-            return await _fill(nodes, bad)
-        delay_ms = trouble.delay_ms
-        action = f"delay_enter={delay_ms * 1000}" if trouble.kind == "slow" else f"error={trouble.error}"
-        if trouble.times is not None:
-            action += f":when=1..{trouble.times}"
-        for node in nodes:
+    async def inject(self, act: Act) -> Proof:
+        options = act.options(DiskOptions)
+        #: Nodes whose server may be about to end because of an error.
+        ending = act.keep(list[Node]())
+        if options.kind == "full":
+            return await _fill(act, ending)
+        slow = options.kind == "slow"
+        action = f"delay_enter={options.delay // _MS * 1000}" if slow else f"error={options.error}"
+        if options.times is not UNSET:
+            action += f":when=1..{options.times}"
+        all_traced: list[TracedNode] = []
+        for node in act.nodes:
             traced = TracedNode(
                 node,
-                calls=trouble.calls,
-                files=trouble.files,
+                calls=options.calls,
+                files=options.files,
                 action=action,
-                logs=node.place.kept / f"strace-{fault_id}.log",
+                logs=node.place.kept / f"strace-{act.fault_id}.log",
             )
-            # Registered before it begins, so that healing ends it whatever happens.
-            bad.traced.append(traced)
+            all_traced.append(traced)
+            act.undo(partial(_released, traced, [] if slow else ending))
             await traced.begin()
-            if trouble.times is not None:
-                bad.ending.append(asyncio.create_task(_let_go(traced, trouble.times)))
-        missed = await _await_hits(bad.traced, holds=delay_ms > _HELD_S * 1000)
-        text = "; ".join(_hits_text(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
+            if options.times is not UNSET:
+                act.undo(partial(_cancelled, asyncio.create_task(_let_go(traced, options.times))))
+        holds = slow and options.delay > _HELD_S * 1e9
+        missed = await _await_hits(all_traced, holds=holds)
+        text = "; ".join(_hits_text(traced, holds=holds) for traced in all_traced)
         if missed:
             return Proof(FaultOutcome.INDETERMINATE, f"no call was hit within {_HIT_S:g} s: {text}")
         return Proof(FaultOutcome.INSTALLED, text)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        # Kept until everything is proven: healing may be tried again.
-        bad = self._bad.get(fault_id, _Bad())
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        texts, wrong = [], []
-        for task in bad.ending:
-            task.cancel()
-        await asyncio.gather(*bad.ending, return_exceptions=True)
-        for traced in bad.traced:
-            problem = await traced.end()
-            wrong += [problem] if problem else []
-            texts.append(_hits_text(traced))
-        if resolved.own(_Trouble).kind == "failing":
-            await asyncio.gather(*(_await_end(t.node) for t in bad.traced if t.calls().count))
-        for node in nodes:
-            if node.name in bad.limits:
-                data_limit.set_limit(node.place.data, bad.limits[node.name])
-                full = data_limit.refuses_writes(node.place.data)
-                wrong += [f"{node.name}: its data directory still refuses writes"] if full else []
-                texts.append(f"{node.name}: {bad.limits[node.name] >> 20} MiB again")
-        # Which servers met the limit is not known: one that ends because of it may still be about to end.
-        await asyncio.gather(*(_await_end(node) for node in nodes if node.name in bad.limits))
-        started, down = await restart_the_dead(nodes, fault_id, cluster)
-        text = "; ".join([*texts, *started]) or "nothing was done"
-        if wrong or down:
-            return Proof(FaultOutcome.INDETERMINATE, f"{'; '.join([*wrong, *down])} ({text})")
-        self._bad.pop(fault_id, None)
-        return Proof(FaultOutcome.HEALED, text)
+    async def heal(self, act: Act) -> Proof:
+        await asyncio.gather(*(_await_end(node) for node in act.kept(list) or ()))
+        started, down = await restart_the_dead(act)
+        return Proof(FaultOutcome.INDETERMINATE if down else FaultOutcome.HEALED, "; ".join([*down, *started]))
+
+
+async def _released(traced: TracedNode, ending: list[Node]) -> str:
+    if problem := await traced.end():
+        raise NotUndone(f"{problem} ({_hits_text(traced)})")
+    if traced.calls().count:
+        ending.append(traced.node)
+    return _hits_text(traced)
+
+
+async def _cancelled(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _limited(node: Node, limit: int, ending: list[Node]) -> str:
+    data_limit.set_limit(node.place.data, limit)
+    if data_limit.refuses_writes(node.place.data):
+        raise NotUndone(f"{node.name}: its data directory still refuses writes")
+    # Whether its server met the limit is not known.
+    ending.append(node)
+    return f"{node.name}: {limit >> 20} MiB again"
 
 
 async def _let_go(traced: TracedNode, times: int) -> None:
@@ -233,13 +189,13 @@ async def _await_end(node: Node) -> None:
         await asyncio.sleep(_LOOK_S)
 
 
-async def restart_the_dead(nodes: list[Node], fault_id: int, cluster: Cluster) -> tuple[list[str], list[str]]:
+async def restart_the_dead(act: Act) -> tuple[list[str], list[str]]:
     """Start ended servers, except on nodes where another fault acts; return what was done and what is wrong."""
     done, wrong = [], []
-    for node in nodes:
+    for node in act.nodes:
         if node.state is not NodeState.DEAD:
             continue
-        if node.name in cluster.disturbed(fault_id):
+        if node.name in act.disturbed():
             done.append(f"{node.name} is down and left to another fault")
             continue
         await node.start()
@@ -256,14 +212,14 @@ def affected_text(calls: Calls) -> str:
     return f"{calls.count} calls ({names})" if names else "0 calls"
 
 
-async def _fill(nodes: list[Node], bad: _Bad) -> Proof:
+async def _fill(act: Act, ending: list[Node]) -> Proof:
     texts, taking = [], []
-    for node in nodes:
+    for node in act.nodes:
         data = node.place.data
         if not data_limit.is_limited(data):
             return Proof(FaultOutcome.INDETERMINATE, f"{node.name}: its data directory has no limit of its own")
         used, limit = data_limit.byte_counts(data)
-        bad.limits[node.name] = limit
+        act.undo(partial(_limited, node, limit, ending))
         data_limit.fill(data)
         taking += [] if data_limit.refuses_writes(data) else [node.name]
         texts.append(f"{node.name}: limited to the {used >> 20} of {limit >> 20} MiB in use, a write is refused")

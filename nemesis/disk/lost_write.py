@@ -9,27 +9,16 @@ which is the same before and after.
 
 import asyncio
 import os
-import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, NotUndone, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
@@ -43,14 +32,6 @@ _HELD_US: Final = 600_000_000
 #: Longest wait for a first write; with `hold=` it stays below the conductor's limit for one act.
 _WRITE_S: Final = 4.0
 _LOOK_S: Final = 0.002
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Hold:
-    """Which files' writes are held, and for how long."""
-
-    hold_ns: int
-    files: str
 
 
 class LostWriteOptions(FaultOptions, frozen=True, kw_only=True):
@@ -69,36 +50,29 @@ class LostWrite(FaultKind):
     holds = frozenset({"process", "disk"})
     for_all = ("lost-write:one", "lost-write:leader")
 
-    def __init__(self) -> None:
-        self._traced: dict[int, list[TracedNode]] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN, holds=True)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         return why_not(placement)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(LostWriteOptions)
-        hold = _Hold(hold_ns=int(options.hold), files=options.files)
-        return Resolved(nodes=chosen, means=hold, details={"hold_ms": hold.hold_ns // 10**6, "files": hold.files})
+        return Resolved(nodes=nodes, details={"hold_ms": options.hold // 10**6, "files": options.files})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        held = self._traced[fault_id] = []
-        hold = resolved.own(_Hold)
+    async def inject(self, act: Act) -> Proof:
+        options, nodes = act.options(LostWriteOptions), act.nodes
+        held: list[TracedNode] = []
         for node in nodes:
             traced = TracedNode(
                 node,
                 calls="write",
-                files=hold.files,
+                files=options.files,
                 action=f"delay_enter={_HELD_US}",
-                logs=node.place.kept / f"strace-{fault_id}.log",
+                logs=node.place.kept / f"strace-{act.fault_id}.log",
             )
             held.append(traced)
+            act.undo(partial(_released, traced))
             # Replacing the tracer would release the writes that it holds.
             await traced.begin(follow=False)
         unwritten = await _await_writes(held)
@@ -107,7 +81,7 @@ class LostWrite(FaultKind):
                 await traced.end()
             names = ", ".join(traced.node.name for traced in unwritten)
             return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {names} wrote nothing for {_WRITE_S:g} s")
-        await asyncio.sleep(hold.hold_ns / 1e9)
+        await asyncio.sleep(options.hold / 1e9)
         before = {traced.node.name: _hashes(traced) for traced in held}
         await asyncio.gather(*(node.kill() for node in nodes))
         wrong: list[str] = []
@@ -123,12 +97,13 @@ class LostWrite(FaultKind):
         text = "; ".join([*wrong, *texts])
         return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        wrong = [problem for traced in self._traced.get(fault_id, []) if (problem := await traced.end())]
-        if wrong:
-            return Proof(FaultOutcome.INDETERMINATE, "; ".join(wrong))
-        self._traced.pop(fault_id, None)
-        return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
+    async def heal(self, act: Act) -> Proof:
+        return await started_again(act.nodes)
+
+
+async def _released(traced: TracedNode) -> None:
+    if problem := await traced.end():
+        raise NotUndone(problem)
 
 
 async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:

@@ -8,24 +8,13 @@ that a run in which nothing was lost can be told apart; without that detail, any
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
 from typing import Annotated, Final
 
 from fencepost.harness.base.errors import HarnessError, Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import LastingOptions
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_lasting,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
@@ -51,9 +40,6 @@ class PowerLoss(FaultKind):
     #: Not part of `all`: it destroys data, and not every system promises to survive that on all nodes at once.
     for_all = ()
 
-    def __init__(self) -> None:
-        self._mirrors: dict[int, list[SyncMirror]] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED)
 
@@ -65,23 +51,18 @@ class PowerLoss(FaultKind):
     def unavailable(self, placement: Placement) -> Refusal | None:
         return why_not(placement)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        options = spec.own(PowerLossOptions)
-        chosen = choose_lasting(spec.target, options, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
-        track_ns = int(options.track)
-        return Resolved(nodes=chosen, means=track_ns, details={"track_ms": track_ns // 10**6})
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
+        return Resolved(nodes=nodes, details={"track_ms": spec.own(PowerLossOptions).track // 10**6})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        mirrors = self._mirrors[fault_id] = []
+    async def inject(self, act: Act) -> Proof:
+        nodes, mirrors = act.nodes, list[SyncMirror]()
         for node in nodes:
             if node.pid is None:
                 return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: {node.name} was not running", _NOTHING)
-            mirrors.append(SyncMirror(node.pid, node.place.data))
+            mirrors.append(mirror := SyncMirror(node.pid, node.place.data))
+            act.undo(mirror.close)
         await asyncio.gather(*(mirror.begin() for mirror in mirrors))
-        await asyncio.sleep(resolved.own(int) / 1e9)
+        await asyncio.sleep(act.options(PowerLossOptions).track / 1e9)
         unsure = [f"{node.name}: {why}" for node, m in zip(nodes, mirrors, strict=True) if (why := m.why_not_whole())]
         if unsure:
             return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {'; '.join(unsure)}", _NOTHING)
@@ -98,8 +79,5 @@ class PowerLoss(FaultKind):
         lost = ", ".join(f"{n.name}:{path}" for n, mirror in zip(nodes, mirrors, strict=True) for path in mirror.lost)
         return Proof(FaultOutcome.INSTALLED, text, {"lost": lost})
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        for mirror in self._mirrors.get(fault_id, []):
-            await mirror.close()
-        self._mirrors.pop(fault_id, None)
-        return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
+    async def heal(self, act: Act) -> Proof:
+        return await started_again(act.nodes)

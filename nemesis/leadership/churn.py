@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Protocol, runtime_checkable
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.leader_moves import LeaderMoves
 from fencepost.harness.faults.rounds import Play, Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -25,7 +25,7 @@ from fencepost.harness.runtime.provider import Placement
 class Moves(Protocol):
     """Changes of leaders, one after another."""
 
-    def play(self, fault_id: int, cluster: Cluster) -> Play | str:
+    def play(self, act: Act) -> Play | str:
         """Return what one round does, or why there is nothing to do."""
         ...
 
@@ -49,9 +49,6 @@ class Churn(FaultKind):
     holds = frozenset({"process"})
     for_all = ("churn:leader",)
 
-    def __init__(self) -> None:
-        self._rounds: dict[int, Rounds] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
@@ -72,20 +69,13 @@ class Churn(FaultKind):
         moves = LeaderMoves(every_ns=every_ns, seed=seed, by=options.by)
         return Resolved(nodes=(view.leader,), means=moves, details={**details, "by": moves.by})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        moves = resolved.means
+    async def inject(self, act: Act) -> Proof:
+        moves = act.resolved.means
         assert isinstance(moves, Moves), "made by resolve"
-        play = moves.play(fault_id, cluster)
+        play = moves.play(act)
         if isinstance(play, str):
             return Proof(FaultOutcome.INDETERMINATE, play)
-        rounds = self._rounds[fault_id] = Rounds(play)
-        return await rounds.begin()
+        return await Rounds(play, "move").begin(act)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        rounds = self._rounds.pop(fault_id, None)
-        if rounds is None:
-            return Proof(FaultOutcome.HEALED, "it never began, or was healed before")
-        await rounds.end()
-        if rounds.failure is not None:
-            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure}; {rounds.summary('move')}")
-        return Proof(FaultOutcome.HEALED, rounds.summary("move"))
+    async def heal(self, act: Act) -> Proof:
+        return Proof(FaultOutcome.HEALED, "")

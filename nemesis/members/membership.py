@@ -14,6 +14,7 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
@@ -22,9 +23,10 @@ from fencepost.harness.contract.membership import ChangesMembers, Membership
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
-    Cluster,
+    Act,
     FaultKind,
     FaultSpec,
+    NotUndone,
     Proof,
     Resolved,
     Skip,
@@ -61,7 +63,6 @@ class _Departure:
     was_killed: bool = False
     is_out: bool = False
     has_joined: bool = False
-    is_back: bool = False
     steps: list[str] = field(default_factory=list)
 
     def proof(self, outcome: FaultOutcome, *more: str) -> Proof:
@@ -117,13 +118,6 @@ class _Departure:
             await self.node.wipe()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leaving:
-    """Whether the data of the member that leaves is deleted before it comes back."""
-
-    wipes: bool
-
-
 class MembershipOptions(FaultOptions, frozen=True, kw_only=True):
     wipe: Annotated[bool, about("whether the removed member's data is deleted")] = True
 
@@ -139,9 +133,6 @@ class MembershipChange(FaultKind):
     for_all = ("membership:one", "membership:leader")
     alone = True
     act_deadline_s = 25.0
-
-    def __init__(self) -> None:
-        self._departures: dict[int, _Departure] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE, changes_members=True)
@@ -166,12 +157,10 @@ class MembershipChange(FaultKind):
         if not chosen:
             return Skip("the chosen node does not vote")
         wipes = spec.own(MembershipOptions).wipe
-        return Resolved(
-            nodes=chosen, means=Leaving(wipes=wipes), details={"wipe": wipes, "led": chosen[0] == view.leader}
-        )
+        return Resolved(nodes=chosen, details={"wipe": wipes, "led": chosen[0] == view.leader})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        node = cluster.runtime.nodes[resolved.nodes[0]]
+    async def inject(self, act: Act) -> Proof:
+        (node,), cluster = act.nodes, act.cluster
         if not isinstance(cluster.system, ChangesMembers):
             return Proof(FaultOutcome.INDETERMINATE, f"the members of {cluster.system.profile.name} cannot be changed")
         membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
@@ -179,12 +168,13 @@ class MembershipChange(FaultKind):
         look = await requests.look()
         if not look.member_id:
             return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: nobody lists {node.name}: {look}")
-        departure = self._departures[fault_id] = _Departure(
+        departure = _Departure(
             node=node,
             membership=membership,
             member_id=look.member_id,
-            life=node.incarnation + 1 if resolved.own(Leaving).wipes else None,
+            life=node.incarnation + 1 if act.options(MembershipOptions).wipe else None,
         )
+        act.undo(partial(_bring_back, departure, act))
         gone = await requests.until_removed(_REMOVED_S)
         departure.steps.append(f"{node.name} ({departure.member_id}) is to be removed: {requests.summary}")
         if gone is None:
@@ -199,27 +189,25 @@ class MembershipChange(FaultKind):
         is_out = await departure.take_out(gone.voters)
         return departure.proof(FaultOutcome.INSTALLED if is_out else FaultOutcome.INDETERMINATE)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        departure = self._departures.get(fault_id)
-        if departure is None:
-            return Proof(FaultOutcome.HEALED, "nothing was done")
-        if departure.is_back:
-            return Proof(FaultOutcome.HEALED, "healed before")
-        departure.steps = []
-        requests = MemberRequests(departure.membership, cluster, departure.node.name)
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        lacks = "nobody was asked"
-        while (took_s := loop.time() - began_s) < (_HURRIED_S if cluster.hurried() else _REJOINED_S):
-            look, missing = await _come_nearer(departure, requests)
-            if missing is None:
-                departure.is_back = True
-                back = _back(departure, requests, look, loop.time() - began_s)
-                return departure.proof(FaultOutcome.HEALED, back)
-            lacks = missing
-            await asyncio.sleep(_POLL_S)
-        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {requests.summary}"
-        return departure.proof(FaultOutcome.INDETERMINATE, late)
+    async def heal(self, act: Act) -> Proof:
+        return Proof(FaultOutcome.HEALED, "")
+
+
+async def _bring_back(departure: _Departure, act: Act) -> str:
+    departure.steps, cluster = [], act.cluster
+    requests = MemberRequests(departure.membership, cluster, departure.node.name)
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    lacks = "nobody was asked"
+    while (took_s := loop.time() - began_s) < (_HURRIED_S if cluster.hurried() else _REJOINED_S):
+        look, missing = await _come_nearer(departure, requests)
+        if missing is None:
+            back = _back(departure, requests, look, loop.time() - began_s)
+            return "; ".join([*departure.steps, back])
+        lacks = missing
+        await asyncio.sleep(_POLL_S)
+    late = f"not back after {took_s:.1f} s: {lacks}; to add it: {requests.summary}"
+    raise NotUndone("; ".join([*departure.steps, late]))
 
 
 async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple[Look, str | None]:

@@ -12,23 +12,12 @@ another one its end.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome
@@ -40,14 +29,6 @@ _USUAL_NS: Final = 1_000_000_000
 _LEAST_NS: Final = 300_000_000
 _PROBE_S: Final = 0.1
 _OPEN_PROBE_S: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rhythm:
-    """The mean length of cuts and of the gaps between them; `seed` draws each length."""
-
-    period_ns: int
-    seed: int
 
 
 class FlappingOptions(LinkChoice, frozen=True, kw_only=True):
@@ -67,85 +48,63 @@ class Flapping(FaultKind):
     targets: Mapping[str, str] = NODE_TARGETS
     default_target = "leader"
     options = FlappingOptions(for_=seconds(10))
+    draws = True
     for_all = ("flapping:leader:for=8s", "flapping:follower:direction=in:for=8s")
-
-    def __init__(self) -> None:
-        self._rounds: dict[int, Rounds] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(FlappingOptions)
         period_ns = (view.bound_ns or 2 * _USUAL_NS) // 2 if options.period is UNSET else int(options.period)
-        links = options.between(chosen, [node for node in view.nodes if node not in chosen])
-        return Resolved(
-            nodes=chosen,
-            means=_Rhythm(period_ns=period_ns, seed=seed),
-            details={"period_ms": period_ns // 10**6, "flap_seed": seed},
-            threatens=frozenset(links),
-        )
+        links = options.between(nodes, [node for node in view.nodes if node not in nodes])
+        details = {"period_ms": period_ns // 10**6, "flap_seed": seed}
+        return Resolved(nodes=nodes, seed=seed, means=period_ns, details=details, threatens=frozenset(links))
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        rhythm = resolved.own(_Rhythm)
-        draw = random.Random(rhythm.seed)
-        links = sorted(resolved.threatens)
+    async def inject(self, act: Act) -> Proof:
+        draw, period_ns = random.Random(act.resolved.seed), act.means(int)
+        links = dict.fromkeys(sorted(act.resolved.threatens), Effect.DROP)
 
         def length_ns() -> int:
-            return max(round(rhythm.period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
+            return max(round(period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
 
         async def cut(number: int, rounds: Rounds) -> None:
-            assert cluster.parts is not None
-            part = Resolved(nodes=resolved.nodes, links=dict.fromkeys(links, Effect.DROP), details={"cut": number})
             hold_ns, gap_ns = length_ns(), length_ns()
-            await cluster.parts.part(
-                fault_id,
-                part,
-                inject=lambda part_id: rounds.proven(_shut(part_id, part, cluster)),
+            await act.part(
+                Resolved(nodes=act.resolved.nodes, links=links, details={"cut": number}),
+                inject=lambda part: rounds.proven(_shut(part)),
                 hold_ns=hold_ns,
-                heal=lambda part_id: _open(part_id, fault_id, part, cluster),
+                heal=lambda part: _open(part, act),
             )
             await asyncio.sleep(gap_ns / 1e9)
 
-        rounds = self._rounds[fault_id] = Rounds(cut)
-        return await rounds.begin()
+        return await Rounds(cut, "cut").begin(act)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        rounds = self._rounds.pop(fault_id, None)
-        if rounds is None:
-            return Proof(FaultOutcome.HEALED, "it never began, or was healed before")
-        await rounds.end()
-        opened = await _opened(resolved.threatens, cluster, fault_id)
-        if rounds.failure is not None or opened.outcome is not FaultOutcome.HEALED:
-            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure or opened.text}; {rounds.summary('cut')}")
-        return Proof(FaultOutcome.HEALED, f"{rounds.summary('cut')}; {opened.text}")
+    async def heal(self, act: Act) -> Proof:
+        return await _opened(act.resolved.threatens, act)
 
 
-async def _shut(part_id: int, part: Resolved, cluster: Cluster) -> Proof:
-    network = cluster.runtime.network
-    await network.apply(part_id, part.links)
-    reaches = await network.probe(part.links, _PROBE_S)
+async def _shut(part: Act) -> Proof:
+    network, links = part.cluster.runtime.network, part.resolved.links
+    await network.apply(part.fault_id, links)
+    reaches = await network.probe(links, _PROBE_S)
     leaking = sorted(str(link) for link, reach in reaches.items() if reach is not Reach.DROPPED)
     if leaking:
         return Proof(FaultOutcome.INDETERMINATE, f"not shut: {', '.join(leaking)}")
     return Proof(FaultOutcome.INSTALLED, f"{len(reaches)} of {len(reaches)} links shut")
 
 
-async def _open(part_id: int, fault_id: int, part: Resolved, cluster: Cluster) -> Proof:
-    await cluster.runtime.network.withdraw(part_id)
-    return await _opened(frozenset(part.links), cluster, fault_id)
+async def _open(part: Act, whole: Act) -> Proof:
+    await part.cluster.runtime.network.withdraw(part.fault_id)
+    return await _opened(frozenset(part.resolved.links), whole)
 
 
-async def _opened(links: frozenset[Link], cluster: Cluster, fault_id: int) -> Proof:
+async def _opened(links: frozenset[Link], whole: Act) -> Proof:
     """Prove that every link is open that no other fault cuts. Nodes on which another fault acts prove nothing."""
-    network = cluster.runtime.network
+    network = whole.cluster.runtime.network
     free = [link for link in links if link not in network.blocked]
     reaches = await network.probe(free, _OPEN_PROBE_S)
-    others = cluster.disturbed(fault_id)
+    others = whole.disturbed()
     closed = {link for link, reach in reaches.items() if reach is not Reach.OPEN and link not in network.blocked}
     shut = sorted(str(link) for link in closed if not others & {*link})
     if shut:

@@ -9,9 +9,8 @@ what chance allows), the rate. With `reset=yes`, idle connections of ours must h
 The proof states what was measured; a measurement that does not agree is indeterminate.
 """
 
-import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
@@ -19,17 +18,7 @@ from msgspec import UNSET, UnsetType
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about
 from fencepost.harness.base.quantities import ByteRate, Share, format_duration
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.link_proof import (
     is_whole,
@@ -57,13 +46,6 @@ _COUNT_BEFORE: Final = 20
 _TRIES: Final = 2
 _ENDED_S: Final = 1.0
 _FIGURES: Final = ("latency", "jitter", "loss", "rate", "duplicate", "reorder")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shaped:
-    """What happens to the packets of each link; empty with `reset=yes`, which severs links instead."""
-
-    shapes: Mapping[Link, Shape]
 
 
 class LinkOptions(LinkChoice, frozen=True, kw_only=True):
@@ -108,6 +90,7 @@ class LinkFault(FaultKind):
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = LinkOptions()
     any_length = True
+    draws = True
     for_all = (
         "link:leader:latency=50ms:jitter=20ms",
         "link:leader:latency=200ms:direction=out",
@@ -132,27 +115,23 @@ class LinkFault(FaultKind):
     def unavailable(self, placement: Placement) -> Refusal | None:
         return _refuse_links(placement.links) or placement.why_unshaped()
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(LinkOptions)
         # A link between two chosen nodes counts as well, so that `link:all` means the whole cluster.
-        links = options.between(chosen, view.nodes)
+        links = options.between(nodes, view.nodes)
         if options.reset:
-            resets = dict.fromkeys(links, Effect.RESET)
-            return Resolved(nodes=chosen, links=resets, means=Shaped(shapes={}), details={"reset": True})
+            return Resolved(nodes=nodes, links=dict.fromkeys(links, Effect.RESET), details={"reset": True})
         shape = options.shape
         details = {**_details(shape), "draws_seed": seed, "links": " ".join(map(str, links))}
-        shapes = {link: _seeded(shape, seed + at) for at, link in enumerate(links)}
-        return Resolved(nodes=chosen, means=Shaped(shapes=shapes), details=details)
+        # Each link has its own draws.
+        shapes = {link: replace(shape, seed=seed + at) for at, link in enumerate(links)}
+        return Resolved(nodes=nodes, means=shapes, details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shapes = _shapes(cluster)
-        if resolved.links:
-            return await _reset(fault_id, resolved.links, cluster, shapes)
-        wanted = resolved.own(Shaped).shapes
+    async def inject(self, act: Act) -> Proof:
+        cluster, shapes = act.cluster, _shapes(act.cluster)
+        if act.resolved.links:
+            return await _reset(act, shapes)
+        wanted: dict[Link, Shape] = act.means(dict)
         if not wanted:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         network = cluster.runtime.network
@@ -172,7 +151,7 @@ class LinkFault(FaultKind):
             before |= await shapes.measure(busy, count)
         held |= network.blocked.keys()
         before = {link: passage for link, passage in before.items() if link not in held and is_whole(passage)}
-        await shapes.apply(fault_id, wanted)
+        await shapes.apply(act.fault_id, wanted)
         handed = await shapes.read_back()
         absent = [link for link in wanted if link not in handed]
         if absent:
@@ -202,24 +181,25 @@ class LinkFault(FaultKind):
                 break
         return judge_passages(judged, len(wanted), before, after, await shapes.handled())
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shapes, network = _shapes(cluster), cluster.runtime.network
-        if resolved.links:
-            await network.withdraw(fault_id)
-            return await _opened(fault_id, resolved.links, cluster, shapes)
-        wanted = resolved.own(Shaped).shapes
+    async def heal(self, act: Act) -> Proof:
+        shapes = _shapes(act.cluster)
+        if act.resolved.links:
+            await act.cluster.runtime.network.withdraw(act.fault_id)
+            return await _opened(act.resolved.links, act, shapes)
+        wanted: dict[Link, Shape] = act.means(dict)
         counted = await shapes.handled()
-        await shapes.withdraw(fault_id)
-        proof = await _opened(fault_id, wanted, cluster, shapes)
+        await shapes.withdraw(act.fault_id)
+        proof = await _opened(wanted, act, shapes)
         figures = totals_text([counted[link] for link in wanted if link in counted])
         return Proof(proof.outcome, f"{proof.text}; meanwhile {figures}" if figures else proof.text)
 
 
-async def _reset(fault_id: int, links: Mapping[Link, Effect], cluster: Cluster, shapes: Shapes) -> Proof:
+async def _reset(act: Act, shapes: Shapes) -> Proof:
     """Answer every packet with a reset, and end the open connections."""
+    links = act.resolved.links
     witness = await shapes.open_witness(links)
     try:
-        await cluster.runtime.network.apply(fault_id, links)
+        await act.cluster.runtime.network.apply(act.fault_id, links)
         try:
             broken = f"{await shapes.break_connections(links)} open connections reset"
         except OSError as error:
@@ -228,7 +208,7 @@ async def _reset(fault_id: int, links: Mapping[Link, Effect], cluster: Cluster, 
         ended = await witness.ended(_ENDED_S)
     finally:
         witness.close()
-    proof = await prove_links(links, cluster.runtime, lambda: cluster.disturbed(fault_id))
+    proof = await prove_links(act)
     alive = sorted("-".join(sorted(pair)) for pair, gone in ended.items() if not gone)
     ended_text = f"{len(ended) - len(alive)} of {len(ended)} idle connections of ours ended by an error at both ends"
     text = f"{proof.text}; {broken}; {ended_text}"
@@ -237,18 +217,18 @@ async def _reset(fault_id: int, links: Mapping[Link, Effect], cluster: Cluster, 
     return Proof(proof.outcome, text)
 
 
-async def _opened(fault_id: int, links: Iterable[Link], cluster: Cluster, shapes: Shapes) -> Proof:
+async def _opened(links: Iterable[Link], act: Act, shapes: Shapes) -> Proof:
     """Prove that every link that no other fault holds is fast and complete again."""
-    network = cluster.runtime.network
+    network = act.cluster.runtime.network
     affected = list(links)
-    disturbed = cluster.disturbed(fault_id)
+    disturbed = act.disturbed()
     handed = await shapes.read_back()
     free = {link: Shape() for link in affected if link not in network.blocked and link not in shapes.in_force}
     kept = sorted(str(link) for link in free if link in handed)
     if kept:
         return Proof(FaultOutcome.INDETERMINATE, f"the kernel still hands over the packets of {', '.join(kept)}")
     passages = await shapes.measure(free, _COUNT_HEALED)
-    disturbed |= cluster.disturbed(fault_id)
+    disturbed |= act.disturbed()
     wrong, good = [], []
     for link in free:
         passage = passages.get(link)
@@ -292,11 +272,6 @@ def _refuse_links(links: Links) -> Refusal | None:
             "--runtime lab",
         )
     return None
-
-
-def _seeded(shape: Shape, seed: int) -> Shape:
-    """Each link has its own draws."""
-    return Shape(**{**{name: getattr(shape, name) for name in Shape.__slots__}, "seed": seed})
 
 
 def _details(shape: Shape) -> dict[str, str | int | float | bool]:

@@ -9,7 +9,7 @@ shapes of its own.
 """
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
@@ -19,7 +19,7 @@ from fencepost.harness.base.options import about
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
     SERVING,
-    Cluster,
+    Act,
     FaultKind,
     FaultSpec,
     Proof,
@@ -32,7 +32,6 @@ from fencepost.harness.faults.kind import (
 from fencepost.harness.faults.link_choice import LinkChoice, reversed_links
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
-from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Placement
 
 _WIDE: Final = {
@@ -103,25 +102,24 @@ class Partition(FaultKind):
         links_cut = options.between(chosen, [node for node in view.nodes if node not in chosen])
         return Resolved(nodes=chosen, links=dict.fromkeys(links_cut, Effect.DROP))
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        await cluster.runtime.network.apply(fault_id, resolved.links)
-        return await prove_links(resolved.links, cluster.runtime, lambda: cluster.disturbed(fault_id))
+    async def inject(self, act: Act) -> Proof:
+        await act.cluster.runtime.network.apply(act.fault_id, act.resolved.links)
+        return await prove_links(act)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        await cluster.runtime.network.withdraw(fault_id)
+    async def heal(self, act: Act) -> Proof:
+        network, links = act.cluster.runtime.network, act.resolved.links
+        await network.withdraw(act.fault_id)
         # Another fault may still cut some of these links: only the others must be open.
-        freed = [link for link in resolved.links if link not in cluster.runtime.network.blocked]
-        disturbed = cluster.disturbed(fault_id)
-        reaches = await cluster.runtime.network.probe(freed, _SECOND_PROBE_S)
-        disturbed |= cluster.disturbed(fault_id)
+        freed = [link for link in links if link not in network.blocked]
+        disturbed = act.disturbed()
+        reaches = await network.probe(freed, _SECOND_PROBE_S)
+        disturbed |= act.disturbed()
         closed = sorted(link for link, reach in reaches.items() if reach is not Reach.OPEN)
         shut = [str(link) for link in closed if not disturbed & {*link}]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
         others = f"; shut while other faults are at work there: {', '.join(map(str, closed))}" if closed else ""
-        return Proof(
-            FaultOutcome.HEALED, f"{len(freed) - len(closed)} of {len(resolved.links)} links open again{others}"
-        )
+        return Proof(FaultOutcome.HEALED, f"{len(freed) - len(closed)} of {len(links)} links open again{others}")
 
 
 def _subjects(placement: Placement) -> list[str]:
@@ -129,21 +127,18 @@ def _subjects(placement: Placement) -> list[str]:
     return [*NODE_TARGETS, *role_targets(placement), *(member.name for member in placement.cluster)]
 
 
-async def prove_links(
-    links: Mapping[Link, Effect], runtime: Runtime, disturbed: Callable[[], frozenset[str]] = frozenset
-) -> Proof:
-    """Probe every link of the cluster: each of `links` must be shut as intended, every link that no fault cuts open.
+async def prove_links(act: Act) -> Proof:
+    """Probe every link of the cluster: those just cut must be shut as intended, those that no fault cuts open.
 
-    Args:
-        links: the links that were just cut, with the effect of each.
-        disturbed: returns the nodes on which other faults act. A link that ends there need not be open.
+    A link that ends at a node on which another fault acts need not be open.
 
     Returns:
         INSTALLED with the counts, or INDETERMINATE with the links that are not as they should be.
     """
+    runtime, links = act.cluster.runtime, act.resolved.links
     names = [*runtime.nodes, CLIENT]
     every = [Link(a, b) for a in names for b in names if a != b]
-    excused = disturbed()
+    excused = act.disturbed()
     blocked = dict(runtime.network.blocked)
     reaches = await runtime.network.probe(every)
     # Another fault may have begun or ended meanwhile: its links may have been shut at any moment of the probe.
@@ -155,7 +150,7 @@ async def prove_links(
         # On a busy machine a datagram may need longer than the first probe waits; a shut link stays shut.
         reaches = {**reaches, **await runtime.network.probe(slow, _SECOND_PROBE_S)}
         blocked |= runtime.network.blocked
-    excused |= disturbed()
+    excused |= act.disturbed()
     leaking = sorted(str(link) for link, effect in links.items() if reaches[link] is not _OPPOSITE[effect])
     closed = [link for link in every if link not in blocked and reaches[link] is not Reach.OPEN]
     dead = sorted(str(link) for link in closed if not excused & {*link})

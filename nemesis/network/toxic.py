@@ -7,7 +7,6 @@ The proof has two parts. The proxy lists the toxics that it holds. And a new con
 before and after, must show what the toxic does; otherwise the fault is indeterminate, with the figures.
 """
 
-import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal, Self
@@ -17,18 +16,7 @@ from msgspec import UNSET, UnsetType
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.options import Duration, about
 from fencepost.harness.base.quantities import Quantity, Share, format_duration
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-    refuse_foreign,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View, refuse_foreign
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, Streams, Toxic
@@ -155,13 +143,6 @@ class ToxicOptions(LinkChoice, frozen=True, kw_only=True):
         return figure.default if given is UNSET else int(given) // (figure.unit_ns or 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Poisoned:
-    """The toxic of each link; no link is severed."""
-
-    toxics: Mapping[Link, Toxic]
-
-
 class ToxicFault(FaultKind):
     name = "toxic"
     about = "a proxy delays, throttles, slices, closes, resets or swallows byte streams"
@@ -191,20 +172,17 @@ class ToxicFault(FaultKind):
             return Refusal("one node has no links to others", "choose links=client")
         return None
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(ToxicOptions)
-        links = options.between(chosen, view.nodes)
-        return Resolved(nodes=chosen, means=Poisoned(toxics=dict.fromkeys(links, options.toxic)))
+        return Resolved(nodes=nodes, means=dict.fromkeys(options.between(nodes, view.nodes), options.toxic))
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        streams, toxics = _streams(cluster.runtime), resolved.own(Poisoned).toxics
+    async def inject(self, act: Act) -> Proof:
+        streams = _streams(act.cluster.runtime)
+        toxics: dict[Link, Toxic] = act.means(dict)
         if not toxics:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         before = await streams.measure(toxics, _MEASURE_S)
-        await streams.apply(fault_id, toxics)
+        await streams.apply(act.fault_id, toxics)
         held = await streams.read_back()
         absent = [
             link for link, toxic in toxics.items() if not any(_same(toxic, present) for present in held.get(link, ()))
@@ -220,17 +198,18 @@ class ToxicFault(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"{what}: not felt on {_names(unfelt)}: {figures}")
         return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        streams, toxics = _streams(cluster.runtime), resolved.own(Poisoned).toxics
+    async def heal(self, act: Act) -> Proof:
+        streams, network = _streams(act.cluster.runtime), act.cluster.runtime.network
+        toxics: dict[Link, Toxic] = act.means(dict)
         before = await streams.read_back()
-        await streams.withdraw(fault_id)
+        await streams.withdraw(act.fault_id)
         held = await streams.read_back()
         # Another fault may have a toxic on the same link: then one fewer is left, and the link need not be open.
         kept = [link for link in toxics if len(held.get(link, ())) > max(len(before.get(link, ())) - 1, 0)]
         if kept:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
-        freed = [link for link in toxics if not held.get(link) and link not in cluster.runtime.network.blocked]
-        reaches = await cluster.runtime.network.probe(freed, _PROBE_S)
+        freed = [link for link in toxics if not held.get(link) and link not in network.blocked]
+        reaches = await network.probe(freed, _PROBE_S)
         shut = [link for link in freed if reaches[link] is not Reach.OPEN]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")

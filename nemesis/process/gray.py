@@ -8,23 +8,12 @@ about that share of the looks. The proof states the measured share.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.base.quantities import Share
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, NotUndone, Proof, Resolved, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Need
@@ -39,15 +28,6 @@ _MOMENTS: Final = 90
 _LOOKS_MIN: Final = 30
 #: How much the measured share may differ: looks are few, and a signal takes a moment to stop every thread.
 _TOLERANCE: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Pattern:
-    """Which share of each period the server is stopped; `looks_seed` draws the moments of the looks."""
-
-    share: float
-    period_ns: int
-    looks_seed: int
 
 
 class GrayOptions(FaultOptions, frozen=True, kw_only=True):
@@ -67,33 +47,27 @@ class Gray(FaultKind):
     options = GrayOptions(for_=seconds(6))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
+    draws = True
     for_all = ("gray:leader", "gray:one:share=0.8:period=1s")
-
-    def __init__(self) -> None:
-        self._cycles: dict[int, list[_Cycle]] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(GrayOptions)
-        pattern = _Pattern(share=float(options.share), period_ns=int(options.period), looks_seed=seed)
-        details = {"share": pattern.share, "period_ms": pattern.period_ns // 10**6, "looks_seed": seed}
-        return Resolved(nodes=chosen, means=pattern, details=details)
+        details = {"share": float(options.share), "period_ms": options.period // 10**6, "looks_seed": seed}
+        return Resolved(nodes=nodes, seed=seed, details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        pattern = resolved.own(_Pattern)
-        share, period_s = pattern.share, pattern.period_ns / 1e9
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def inject(self, act: Act) -> Proof:
+        options, nodes = act.options(GrayOptions), act.nodes
+        share, period_s = float(options.share), options.period / 1e9
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
-        cycles = self._cycles[fault_id] = [_Cycle(node, share, period_s) for node in nodes]
+        cycles = [_Cycle(node, share, period_s) for node in nodes]
+        for cycle in cycles:
+            act.undo(cycle.end)
         sampling_s = min(max(_PERIODS_SAMPLED * period_s, _SAMPLING_NS_MIN / 1e9), _SAMPLING_NS_MAX / 1e9)
-        samples = await _sample(nodes, sampling_s, random.Random(pattern.looks_seed))
+        samples = await _sample(nodes, sampling_s, random.Random(act.resolved.seed))
         failed = [cycle.failure for cycle in cycles if cycle.failure]
         if failed:
             return Proof(FaultOutcome.INDETERMINATE, failed[0])
@@ -103,21 +77,11 @@ class Gray(FaultKind):
         text = f"stopped: {counts}, over {sampling_s:g} s; planned was {share:.0%}"
         return Proof(FaultOutcome.INDETERMINATE if off else FaultOutcome.INSTALLED, text)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        cycles = self._cycles.pop(fault_id, [])
-        for cycle in cycles:
-            await cycle.end()
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        for node in nodes:
+    async def heal(self, act: Act) -> Proof:
+        for node in act.nodes:
             await node.resume()
-        proof = await prove_state(
-            [node for node in nodes if node.state is NodeState.RUNNING], NodeState.RUNNING, FaultOutcome.HEALED
-        )
-        shares = ", ".join(f"{cycle.node.name} {cycle.stopped_share:.0%}" for cycle in cycles)
-        failed = next((cycle.failure for cycle in cycles if cycle.failure), None)
-        if failed:
-            return Proof(FaultOutcome.INDETERMINATE, f"{failed}; {proof.text}")
-        return Proof(proof.outcome, f"{proof.text}; stopped for {shares} of the time" if shares else proof.text)
+        running = [node for node in act.nodes if node.state is NodeState.RUNNING]
+        return await prove_state(running, NodeState.RUNNING, FaultOutcome.HEALED)
 
 
 class _Cycle:
@@ -129,19 +93,18 @@ class _Cycle:
         self._share, self._period_s = share, period_s
         self._loop = asyncio.get_running_loop()
         self._began_s = self._loop.time()
-        self._ended_s: float | None = None
         self._stopped_s = 0.0
         self._task = asyncio.create_task(self._run())
 
-    @property
-    def stopped_share(self) -> float:
-        """The share of the time between a stop that took effect and the next continue."""
-        return self._stopped_s / max((self._ended_s or self._loop.time()) - self._began_s, 1e-9)
-
-    async def end(self) -> None:
+    async def end(self) -> str:
+        """Stop doing it; return the share of the time between a stop that took effect and the next continue."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self._ended_s = self._loop.time()
+        share = self._stopped_s / max(self._loop.time() - self._began_s, 1e-9)
+        failure, self.failure = self.failure, None
+        if failure:
+            raise NotUndone(failure)
+        return f"{self.node.name} was stopped for {share:.0%} of the time"
 
     async def _run(self) -> None:
         due_s = self._loop.time()

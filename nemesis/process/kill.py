@@ -3,22 +3,11 @@
 A kill keeps the operating system's page cache, so it tests recovery and not durability under power loss.
 """
 
-import random
 from collections.abc import Mapping
 
 from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 
@@ -37,12 +26,8 @@ class Kill(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN)
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        chosen = choose_nodes(spec.target, view, draw)
-        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
-
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def inject(self, act: Act) -> Proof:
+        nodes = act.nodes
         pids = [node.pid for node in nodes]
         for node in nodes:
             await node.kill()
@@ -52,8 +37,8 @@ class Kill(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"not gone: {'; '.join(left)}")
         return Proof(FaultOutcome.INSTALLED, f"process {', '.join(str(pid) for pid in pids)} gone")
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def heal(self, act: Act) -> Proof:
+        nodes = act.nodes
         for node in nodes:
             if node.state in (NodeState.DEAD, NodeState.NEW):
                 await node.start()

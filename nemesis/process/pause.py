@@ -7,7 +7,7 @@ is certainly superseded before it wakes.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from fencepost.harness.base.options import seconds
@@ -15,14 +15,13 @@ from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     CLIENT_WORKER,
     NODE_TARGETS,
-    Cluster,
+    Act,
     FaultKind,
     FaultSpec,
     Proof,
     Resolved,
     Skip,
     View,
-    choose_nodes,
 )
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
@@ -32,13 +31,6 @@ from fencepost.harness.runtime.provider import Need
 _PROOF_DEADLINE_S: Final = 5.0
 #: How long a frozen client must send nothing.
 _WATCHED_S: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Client:
-    """The client worker that is frozen instead of servers."""
-
-    worker: int
 
 
 class Pause(FaultKind):
@@ -57,68 +49,64 @@ class Pause(FaultKind):
     of_leadership = True
     for_all = ("pause:leader", "pause:one", "pause:client:for=4s")
 
-    def __init__(self) -> None:
-        self._sent: dict[int, Mapping[int, int]] = {}
-        #: Clients that sent something while frozen: that doubt stays, however often they are thawed.
-        self._leaked: dict[int, Proof] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.NO if spec.target == CLIENT_WORKER else Stops.CERTAIN)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        if spec.target == CLIENT_WORKER:
-            return _choose_client(view, draw)
-        chosen = choose_nodes(spec.target, view, draw)
-        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
+        return _choose_client(view, draw) if spec.target == CLIENT_WORKER else super().resolve(spec, view, draw)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if isinstance(resolved.means, _Client):
-            return await self._freeze(fault_id, resolved.means.worker, cluster)
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def inject(self, act: Act) -> Proof:
+        if isinstance(worker := act.resolved.means, int):
+            return await _freeze(worker, act)
+        nodes = act.nodes
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         for node in nodes:
             await node.pause()
         return await prove_state(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if isinstance(resolved.means, _Client):
-            return await self._thaw(fault_id, resolved.means.worker, cluster)
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def heal(self, act: Act) -> Proof:
+        if isinstance(worker := act.resolved.means, int):
+            leaked = act.kept(str)
+            return (
+                Proof(FaultOutcome.INDETERMINATE, leaked)
+                if leaked
+                else Proof(FaultOutcome.HEALED, f"client {worker} runs")
+            )
+        nodes = act.nodes
         for node in nodes:
             await node.resume()
         running = [node for node in nodes if node.state is NodeState.RUNNING]
         return await prove_state(running, NodeState.RUNNING, FaultOutcome.HEALED)
 
-    async def _freeze(self, fault_id: int, worker: int, cluster: Cluster) -> Proof:
-        clients = cluster.clients
-        assert clients is not None, "there is no client to draw otherwise"
-        await clients.freeze(worker, fault_id)
-        before = self._sent[fault_id] = dict(clients.sent_bytes(worker))
-        await asyncio.sleep(_WATCHED_S)
-        sent = _sent_since(before, clients.sent_bytes(worker))
-        if sent:
-            return Proof(FaultOutcome.INDETERMINATE, f"client {worker} still sent {sent} bytes")
-        return Proof(
-            FaultOutcome.INSTALLED,
-            f"client {worker} sent nothing for {_WATCHED_S * 1e3:.0f} ms on {len(before)} connections, by the kernel's"
-            " count",
-        )
 
-    async def _thaw(self, fault_id: int, worker: int, cluster: Cluster) -> Proof:
-        clients, before = cluster.clients, self._sent.pop(fault_id, None)
-        assert clients is not None, "there is no client to draw otherwise"
-        held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
-        await clients.thaw(worker, fault_id)
-        if before is None:
-            return self._leaked.get(fault_id, Proof(FaultOutcome.HEALED, f"client {worker} runs"))
-        sent = _sent_since(before, after)
-        if sent:
-            text = f"client {worker} sent {sent} bytes while it was frozen"
-            self._leaked[fault_id] = Proof(FaultOutcome.INDETERMINATE, text)
-            return self._leaked[fault_id]
-        counts = f"on {len(before)} connections; {held} writes are sent now"
-        return Proof(FaultOutcome.HEALED, f"client {worker} sent nothing while it was frozen, {counts}")
+async def _freeze(worker: int, act: Act) -> Proof:
+    clients = act.cluster.clients
+    assert clients is not None, "there is no client to draw otherwise"
+    act.undo(partial(_thaw, worker, act))
+    await clients.freeze(worker, act.fault_id)
+    before = act.keep(dict(clients.sent_bytes(worker)))
+    await asyncio.sleep(_WATCHED_S)
+    sent = _sent_since(before, clients.sent_bytes(worker))
+    if sent:
+        return Proof(FaultOutcome.INDETERMINATE, f"client {worker} still sent {sent} bytes")
+    counted = f"on {len(before)} connections, by the kernel's count"
+    return Proof(FaultOutcome.INSTALLED, f"client {worker} sent nothing for {_WATCHED_S * 1e3:.0f} ms {counted}")
+
+
+async def _thaw(worker: int, act: Act) -> str | None:
+    clients, before = act.cluster.clients, act.kept(dict)
+    assert clients is not None, "there is no client to draw otherwise"
+    held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
+    await clients.thaw(worker, act.fault_id)
+    if before is None:
+        return None
+    if sent := _sent_since(before, after):
+        # This doubt stays, however often it is healed.
+        act.keep(f"client {worker} sent {sent} bytes while it was frozen")
+        return None
+    counts = f"on {len(before)} connections; {held} writes are sent now"
+    return f"client {worker} sent nothing while it was frozen, {counts}"
 
 
 def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
@@ -128,7 +116,7 @@ def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
         return Skip("there is no client")
     busy = [worker for worker in workers if worker in view.busy_clients]
     worker = (busy or workers)[0]
-    return Resolved(nodes=(), means=_Client(worker=worker), details={"client_worker": worker})
+    return Resolved(nodes=(), means=worker, details={"client_worker": worker})
 
 
 def _sent_since(before: Mapping[int, int], after: Mapping[int, int]) -> int:

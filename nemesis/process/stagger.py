@@ -19,17 +19,7 @@ from typing import Annotated, Final, Literal
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import (
-    NODE_TARGETS,
-    Cluster,
-    FaultKind,
-    FaultSpec,
-    Proof,
-    Resolved,
-    Skip,
-    View,
-    choose_nodes,
-)
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -41,15 +31,6 @@ from fencepost.nemesis.process.pause import Pause, prove_state
 #: No store here sends heartbeats more often.
 _STEP_NS_MIN: Final = 50_000_000
 _WAYS: Final[Mapping[str, FaultKind]] = {"kill": Kill(), "pause": Pause()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Waves:
-    """How the waves are drawn: the ways to choose from, and the longest step from one node to the next."""
-
-    ways: tuple[str, ...]
-    step_ns_max: int
-    seed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +60,8 @@ class Stagger(FaultKind):
     options = StaggerOptions(for_=seconds(6))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
+    draws = True
     for_all = ("stagger:majority", "stagger:minority", "stagger:all")
-
-    def __init__(self) -> None:
-        self._rounds: dict[int, Rounds] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
@@ -96,47 +75,34 @@ class Stagger(FaultKind):
             )
         return None
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
-        chosen = choose_nodes(spec.target, view, draw)
-        if isinstance(chosen, Skip):
-            return chosen
-        how = spec.own(StaggerOptions).how
+    def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         # Down and back again every node has its step, and one stands between two waves.
-        longest_ns = max(_STEP_NS_MIN, spec.duration_ns // (2 * len(chosen)))
-        waves = _Waves(ways=tuple(_WAYS) if how == "drawn" else (how,), step_ns_max=longest_ns, seed=seed)
-        return Resolved(nodes=chosen, means=waves, details={"step_ms_max": longest_ns // 10**6, "wave_seed": seed})
+        step_ns_max = max(_STEP_NS_MIN, spec.duration_ns // (2 * len(nodes)))
+        details = {"step_ms_max": step_ns_max // 10**6, "wave_seed": seed}
+        return Resolved(nodes=nodes, seed=seed, means=step_ns_max, details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        waves = resolved.own(_Waves)
-        draw = random.Random(waves.seed)
+    async def inject(self, act: Act) -> Proof:
+        draw, how = random.Random(act.resolved.seed), act.options(StaggerOptions).how
+        ways = tuple(_WAYS) if how == "drawn" else (how,)
 
         async def wave(number: int, rounds: Rounds) -> None:
-            step_ns, turns = drawn_wave(resolved.nodes, waves.ways, waves.step_ns_max, draw)
+            step_ns, turns = drawn_wave(act.resolved.nodes, ways, act.means(int), draw)
             async with asyncio.TaskGroup() as group:
                 for turn in turns:
-                    group.create_task(_stopped(turn, number, fault_id, rounds, cluster))
+                    group.create_task(_stopped(turn, number, act, rounds))
             await asyncio.sleep(step_ns / 1e9)
 
-        rounds = self._rounds[fault_id] = Rounds(wave)
-        return await rounds.begin()
+        return await Rounds(wave, "stop").begin(act)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        rounds = self._rounds.pop(fault_id, None)
-        if rounds is not None:
-            await rounds.end()
-        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+    async def heal(self, act: Act) -> Proof:
+        nodes = act.nodes
         for node in nodes:
             if node.state is NodeState.PAUSED:
                 await node.resume()
         running = await started_again(nodes)
         if running.outcome is FaultOutcome.HEALED:
             running = await prove_state(nodes, NodeState.RUNNING, FaultOutcome.HEALED)
-        if rounds is None:
-            return Proof(running.outcome, f"it never began, or was healed before; {running.text}")
-        if rounds.failure is not None:
-            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure}; {rounds.summary('stop')}")
-        return Proof(running.outcome, f"{rounds.summary('stop')}; {running.text}")
+        return running
 
 
 def drawn_wave(
@@ -159,16 +125,13 @@ def drawn_wave(
     return step_ns, turns
 
 
-async def _stopped(turn: Turn, number: int, fault_id: int, rounds: Rounds, cluster: Cluster) -> None:
+async def _stopped(turn: Turn, number: int, act: Act, rounds: Rounds) -> None:
     """Stop one node at its time and let it run again at its time."""
-    assert cluster.parts is not None
     kind = _WAYS[turn.way]
-    part = Resolved(nodes=(turn.node,), details={"wave": number, "how": turn.way})
     await asyncio.sleep(turn.down_ns / 1e9)
-    await cluster.parts.part(
-        fault_id,
-        part,
-        inject=lambda part_id: rounds.proven(kind.inject(part_id, part, cluster)),
+    await act.part(
+        Resolved(nodes=(turn.node,), details={"wave": number, "how": turn.way}),
+        inject=lambda part: rounds.proven(kind.inject(part)),
         hold_ns=turn.back_ns - turn.down_ns,
-        heal=lambda part_id: kind.heal(part_id, part, cluster),
+        heal=kind.heal,
     )

@@ -32,7 +32,7 @@ class Restart:
     """The end of one server and the start of the next one on its node, each with its proof."""
 
     def __init__(self, node: Node, cluster: Cluster, how: str, becomes: Release | None) -> None:
-        self._node, self._cluster, self._how, self._becomes = node, cluster, how, becomes
+        self.node, self._cluster, self._how, self._becomes = node, cluster, how, becomes
         self._pid, self._incarnation = node.pid, node.incarnation
         was = cluster.artifacts_of(node.name).version
         #: What is recorded. The release that the server reports is added later.
@@ -44,13 +44,13 @@ class Restart:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         if self._how == "kill":
-            await self._node.kill()
+            await self.node.kill()
             how = "killed"
-        elif await self._node.stop(_STOP_S):
+        elif await self.node.stop(_STOP_S):
             how = "ended by SIGTERM"
         else:
             how = "killed, since SIGTERM did not end it"
-        seen = await self._node.evidence()
+        seen = await self.node.evidence()
         if seen.state is not NodeState.DEAD:
             return Proof(FaultOutcome.INDETERMINATE, f"not gone: {seen.text}")
         process = "its process" if self._pid is None else f"process {self._pid}"
@@ -58,7 +58,7 @@ class Restart:
 
     async def begin(self) -> Proof:
         """Start the node, as its new release if there is one, and wait until it serves and reports its release."""
-        node, cluster = self._node, self._cluster
+        node, cluster = self.node, self._cluster
         if node.state not in (NodeState.DEAD, NodeState.NEW) and node.incarnation == self._incarnation:
             return Proof(FaultOutcome.INDETERMINATE, f"not restarted: its process is still there, {node.state}")
         if self._becomes is not None:
@@ -73,7 +73,7 @@ class Restart:
         return await self._serves(started, log_from)
 
     async def _serves(self, started: str, log_from: int) -> Proof:
-        node, cluster = self._node, self._cluster
+        node, cluster = self.node, self._cluster
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         while not await _is_ready(node, cluster):
@@ -94,7 +94,7 @@ class Restart:
 
     async def _says(self, serves: str, system: TellsVersion[Any], log_from: int) -> Proof:
         """Compare the release that the server reports with the one that it was started as."""
-        node, cluster = self._node, self._cluster
+        node, cluster = self.node, self._cluster
         wanted = system.version_of(node, cluster.artifacts_of(node.name))
         version, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
         if version is not None:

@@ -14,7 +14,6 @@ as they are, and the proof says so. Healing leaves every node running.
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
@@ -24,7 +23,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
-    Cluster,
+    Act,
     FaultKind,
     FaultSpec,
     Proof,
@@ -35,9 +34,11 @@ from fencepost.harness.faults.kind import (
     choose_nodes,
 )
 from fencepost.harness.faults.version_change import changed
-from fencepost.harness.history import Effects, FaultOutcome, Stops
+from fencepost.harness.history import Effects, Stops
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
+from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
 from fencepost.nemesis.upgrade.restart import Release, Restart, until
 
 #: Longest wait for all other nodes to serve, before the next restart.
@@ -50,165 +51,105 @@ _VOTERS: Final = "voters"
 _OTHERS: Final = "others"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Turns:
-    """The order of the restarts, and how each is done. `to` is the new release; None: nodes keep theirs."""
+class _Roll(Course):
+    """One rolling restart, in the order that was drawn."""
 
-    order: tuple[str, ...]
-    order_by: str
-    how: str
-    pause_ns: int
-    to: str | None
-    back: bool
-    finish: bool
+    def __init__(self, act: Act) -> None:
+        super().__init__(act)
+        self.options, self.order = act.options(RollingOptions), act.means(tuple)
+        self._done: list[str] = []
+        #: The release of each node before this fault changed it.
+        self._before: dict[str, Release] = {}
+        #: Which features were raised in the end.
+        self._raised: str | None = None
 
-    @property
-    def details(self) -> dict[str, str | int | bool]:
-        """The order and manner, as the history records them."""
-        details: dict[str, str | int | bool] = {"order": ",".join(self.order), "order_by": self.order_by}
-        details |= {"how": self.how, "pause_ms": self.pause_ns // 10**6}
-        return details if self.to is None else {**details, "to": self.to, "back": self.back, "finish": self.finish}
-
-
-@dataclass(slots=True)
-class _Roll:
-    """One rolling restart: which nodes are done, and why it ended early."""
-
-    fault_id: int
-    cluster: Cluster
-    turns: _Turns
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    begun: "asyncio.Future[Proof]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    task: "asyncio.Task[None] | None" = None
-    done: list[str] = field(default_factory=list)
-    #: The release of each node before this fault changed it.
-    before: dict[str, Release] = field(default_factory=dict)
-    failure: str | None = None
-    #: Which features were raised in the end.
-    raised: str | None = None
-
-    async def run(self) -> None:
-        """Restart every node in turn, until the time is over or one restart fails."""
-        try:
-            await self._take_turns(list(self.turns.order))
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-        self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure or "its time was over before the first turn"))
-
-    async def _take_turns(self, left: list[str]) -> None:
+    async def go(self) -> None:
+        left = list(self.order)
         while left and not self.over.is_set():
             name = await self._next(left)
             left.remove(name)
             becomes, was = self._becomes(name), self._runs(name)
-            went_well = await self._turn(name, becomes, self.over.is_set)
-            if becomes is not None and self._runs(name).artifacts is becomes.artifacts:
-                self.before[name] = was
-            if not went_well:
-                return
-            self.done.append(name)
+            try:
+                if not await self._restart(name, becomes, self.over.is_set):
+                    return
+            finally:
+                if becomes is not None and self._runs(name).artifacts is becomes.artifacts:
+                    self._before[name] = was
+            self._done.append(name)
             if left:
-                await until(self.over.is_set, self.turns.pause_ns / 1e9)
-        if self.turns.finish and not left:
+                await until(self.over.is_set, self.options.pause / 1e9)
+        if self.options.finish and not left:
             await self._finish()
+
+    async def go_back(self) -> None:
+        """Return each changed node to its release, one by one, until one fails or the run is to end."""
+        try:
+            for name, was in list(self._before.items()):
+                if not await self._restart(name, was, self.cluster.hurried):
+                    break
+                del self._before[name]
+        finally:
+            if self._before:
+                self.failures.append(f"not rolled back: {', '.join(self._before)}")
 
     async def _finish(self) -> None:
         """Raise the cluster's features, now that every node runs as the new release."""
         system, nodes = self.cluster.system, self.cluster.runtime.nodes.values()
         assert isinstance(system, RaisesFeatures), "refused before the run"
-        assert self.turns.to is not None
-        version = self.cluster.others[self.turns.to].version
+        running = [node.place for node in nodes if node.state is NodeState.RUNNING]
         try:
             async with asyncio.timeout(_FEATURES_S):
-                self.raised = await system.raise_features(
-                    [node.place for node in nodes if node.state is NodeState.RUNNING], version
-                )
+                self._raised = await system.raise_features(running, self._other.version)
         except (Definite, Indefinite, TimeoutError) as error:
-            self.failure = f"the features were not raised: {str(error) or f'no answer in {_FEATURES_S:g} s'}"
+            raise Stuck(f"the features were not raised: {str(error) or f'no answer in {_FEATURES_S:g} s'}") from None
 
-    async def turn_back(self) -> None:
-        """Return each changed node to its release, one by one, until one fails or the run is to end."""
-        for name, was in list(self.before.items()):
-            if not await self._turn(name, was, self.cluster.hurried):
-                break
-            del self.before[name]
-        if self.before:
-            self.failure = "; ".join(filter(None, [self.failure, f"not rolled back: {', '.join(self.before)}"]))
+    @property
+    def _other(self) -> Artifacts:
+        assert self.options.to
+        return self.cluster.others[self.options.to]
 
     def _becomes(self, name: str) -> Release | None:
         """Return how this node runs as the other release; None when it keeps its own. Raises Entangled."""
-        if self.turns.to is None:
+        if not self.options.to:
             return None
-        now, other = self._runs(name), self.cluster.others[self.turns.to]
-        old, new = self.cluster.specs(now.artifacts)[name], self.cluster.specs(other)[name]
-        return Release(changed(now.spec, old, new, image=other.paths.get("image", "")), other)
+        now = self._runs(name)
+        old, new = self.cluster.specs(now.artifacts)[name], self.cluster.specs(self._other)[name]
+        return Release(changed(now.spec, old, new, image=self._other.paths.get("image", "")), self._other)
 
     def _runs(self, name: str) -> Release:
         return Release(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
 
     async def _next(self, left: list[str]) -> str:
-        rule, view = self.turns.order_by, self.cluster.view
+        rule, view = self.options.order, self.cluster.view
         if rule not in ("leader-first", "leader-last"):
             return left[0]
         await until(lambda: self.over.is_set() or view().leader is not None, _LEADER_S)
         leader, first = view().leader, rule == "leader-first"
         return next((name for name in left if (name == leader) is first), left[0])
 
-    async def _turn(self, name: str, becomes: Release | None, halted: Callable[[], bool]) -> bool:
-        """Restart one node as a part of this fault; return whether that went well. No other node is down meanwhile."""
-        trouble = await self._others_down(name, halted)
+    async def _restart(self, name: str, becomes: Release | None, halted: Callable[[], bool]) -> bool:
+        """Restart one node once all others serve; return whether it was, and not halted before. Raises Stuck."""
+        await until(lambda: halted() or not self.down(but=name), _OTHERS_S)
         if halted():
             return False
-        if trouble:
-            self.failure = f"{name} was not restarted: {trouble}"
-            return False
-        assert self.cluster.parts is not None
-        restart = Restart(self.cluster.runtime.nodes[name], self.cluster, self.turns.how, becomes)
-
-        async def inject(_: int) -> Proof:
-            proof = await restart.end()
-            self._tell(proof)
-            return proof
-
-        proof = await self.cluster.parts.part(
-            self.fault_id,
-            Resolved(nodes=(name,), details=restart.details),
-            inject=inject,
-            hold_ns=0,
-            heal=lambda _: restart.begin(),
-        )
-        if proof.outcome is not FaultOutcome.INSTALLED:
-            self.failure = f"{name}: {proof.text}"
-        return proof.outcome is FaultOutcome.INSTALLED
-
-    async def _others_down(self, name: str, halted: Callable[[], bool]) -> str | None:
-        """Wait for all other nodes to serve; return which did not, None when all do."""
-
-        def down() -> list[str]:
-            unready = self.cluster.view().unready
-            nodes = self.cluster.runtime.nodes.items()
-            return [n for n, node in nodes if n != name and (n in unready or node.state is not NodeState.RUNNING)]
-
-        await until(lambda: halted() or not down(), _OTHERS_S)
-        names = down()
-        return f"{', '.join(names)} did not serve" if names else None
-
-    def _tell(self, proof: Proof) -> None:
-        if not self.begun.done():
-            self.begun.set_result(proof)
+        if trouble := self.down(but=name):
+            raise Stuck(f"{name} was not restarted: {trouble}")
+        await self.turn(Restart(self.cluster.runtime.nodes[name], self.cluster, self.options.how, becomes))
+        return True
 
     @property
     def summary(self) -> str:
         """ "2 of 3 nodes restarted (n2, n1), then its time was over; now n2 3.5.1, n1 3.5.1, n3 3.4.23"."""
-        text = f"{len(self.done)} of {len(self.turns.order)} nodes restarted"
-        if self.done:
-            text += f" ({', '.join(self.done)})"
-        if len(self.done) < len(self.turns.order) and self.failure is None:
+        text = f"{len(self._done)} of {len(self.order)} nodes restarted"
+        if self._done:
+            text += f" ({', '.join(self._done)})"
+        if len(self._done) < len(self.order) and not self.failures:
             text += ", then its time was over"
-        parts = [text, *([self.failure] if self.failure else [])]
-        if self.raised is not None:
-            parts.append(f"features raised: {self.raised}")
-        if self.turns.to is not None:
-            parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.turns.order))
+        parts = [text, *self.failures]
+        if self._raised is not None:
+            parts.append(f"features raised: {self._raised}")
+        if self.options.to:
+            parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.order))
         return "; ".join(parts)
 
 
@@ -241,9 +182,6 @@ class Rolling(FaultKind):
     for_all = ("rolling:all:for=12s",)
     #: Covers the end, start and readiness of a node; rolling back, those of all nodes. Each wait has a shorter limit.
     act_deadline_s = 400.0
-
-    def __init__(self) -> None:
-        self._rolls: dict[int, _Roll] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
@@ -282,47 +220,15 @@ class Rolling(FaultKind):
             return chosen
         options = spec.own(RollingOptions)
         order = chosen if options.order == "as-named" else tuple(name for name in shuffled if name in chosen)
-        turns = _Turns(
-            order=order,
-            order_by=options.order,
-            how=options.how,
-            pause_ns=int(options.pause),
-            to=options.to or None,
-            back=options.back,
-            finish=options.finish,
-        )
-        return Resolved(nodes=chosen, means=turns, details=turns.details, in_turn=True)
+        details: dict[str, str | int] = {"order": ",".join(order), "order_by": options.order}
+        details |= {"how": options.how, "pause_ms": options.pause // 10**6}
+        if options.to:
+            details |= {"to": options.to, "back": options.back, "finish": options.finish}
+        return Resolved(nodes=chosen, means=order, details=details, in_turn=True)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        roll = self._rolls[fault_id] = _Roll(fault_id, cluster, resolved.own(_Turns))
-        roll.task = asyncio.create_task(roll.run())
-        return await asyncio.shield(roll.begun)
+    async def inject(self, act: Act) -> Proof:
+        return await _Roll(act).begin()
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        roll = self._rolls.get(fault_id)
-        if roll is None:
-            return await _all_run(resolved.nodes, cluster, "it never began, or was healed before")
-        roll.over.set()
-        if roll.task is not None:
-            # It ends by itself when the restart under way is over; each of its waits has a time limit.
-            await asyncio.shield(roll.task)
-        if resolved.own(_Turns).back:
-            await roll.turn_back()
-        proof = await _all_run(resolved.nodes, cluster, roll.summary)
-        if proof.outcome is FaultOutcome.HEALED:
-            del self._rolls[fault_id]
-        return proof
-
-
-async def _all_run(names: tuple[str, ...], cluster: Cluster, text: str) -> Proof:
-    """Start the nodes that are down; prove by a look at every process that all run."""
-    nodes = [cluster.runtime.nodes[name] for name in names]
-    for node in nodes:
-        if node.state in (NodeState.DEAD, NodeState.NEW):
-            await node.start()
-            text += f"; {node.name} was down and was started"
-    seen = {node.name: await node.evidence() for node in nodes}
-    down = [f"{name}: {evidence.text}" for name, evidence in seen.items() if evidence.state is not NodeState.RUNNING]
-    if down:
-        return Proof(FaultOutcome.INDETERMINATE, f"{text}; not running: {', '.join(down)}")
-    return Proof(FaultOutcome.HEALED, f"{text}; all run")
+    async def heal(self, act: Act) -> Proof:
+        roll = act.kept(_Roll)
+        return await (roll.heal(back=roll.options.back) if roll else all_run(act))

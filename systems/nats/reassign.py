@@ -13,14 +13,14 @@ the history by the questions about the leader, and the checkers judge it.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
+    Act,
     Cluster,
     FaultKind,
     FaultSpec,
@@ -43,19 +43,6 @@ _CHANGED_S: Final = 15.0
 _BACK_S: Final = 20.0
 #: The same when a person ends the run: then the healing may end unproven.
 _HURRIED_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scaling:
-    """To how many replicas."""
-
-    more: bool
-    to: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class MovingAway:
-    """The replica of the fault's node goes elsewhere."""
 
 
 class ReassignOptions(FaultOptions, frozen=True, kw_only=True):
@@ -118,48 +105,42 @@ class Reassign(FaultKind):
         if spec.target in (_MORE, _FEWER):
             if view.leader is None:
                 return Skip("no node was known to lead")
-            to = spec.own(ReassignOptions).to or None
+            to = spec.own(ReassignOptions).to
             details: dict[str, str | int] = {"replicas": spec.target, **({"to": to} if to else {})}
-            return Resolved(nodes=(view.leader,), means=Scaling(more=spec.target == _MORE, to=to), details=details)
+            return Resolved(nodes=(view.leader,), means=spec.target, details=details)
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        return Resolved(nodes=chosen, means=MovingAway(), details={"led": chosen[0] == view.leader})
+        return Resolved(nodes=chosen, details={"led": chosen[0] == view.leader})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if not isinstance(cluster.system, PlacesReplicas):
-            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.profile.name} places no replicas")
-        requests = _requests(cluster, cluster.system)
-        count = cluster.system.replica_count(cluster.options)
-        if isinstance(resolved.means, Scaling):
-            wanted = resolved.means.to or count + (2 if resolved.means.more else -2)
-            return await requests.until(
-                lambda look: look.missing(wanted), lambda at: requests.scale(wanted, at), _CHANGED_S
-            )
-        (node,) = resolved.nodes
+    async def inject(self, act: Act) -> Proof:
+        requests, count = _requests(act.cluster)
+        if (how := act.resolved.means) is not None:
+            wanted = act.options(ReassignOptions).to or count + (2 if how == _MORE else -2)
+            return await requests.scaled(wanted, _CHANGED_S)
+        (node,) = act.resolved.nodes
         if node not in (await requests.look()).members:
             return Proof(FaultOutcome.SKIPPED, f"{node} has no replica")
-        return await requests.until(
-            lambda look: look.missing(count, without=node), lambda at: requests.move_away(node, at), _CHANGED_S
-        )
+        return await requests.moved_away(node, count, _CHANGED_S)
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+    async def heal(self, act: Act) -> Proof:
         """Bring back the number of replicas, whatever the injection came to, and wait until each has all data."""
-        if not isinstance(cluster.system, PlacesReplicas):
-            return Proof(FaultOutcome.HEALED, "nothing was done")
-        requests = _requests(cluster, cluster.system)
-        count = cluster.system.replica_count(cluster.options)
-        timeout_s = _HURRIED_S if cluster.hurried() else _BACK_S
+        requests, count = _requests(act.cluster)
+        timeout_s = _HURRIED_S if act.cluster.hurried() else _BACK_S
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
-        proof = await requests.until(lambda look: look.missing(count), lambda at: requests.scale(count, at), timeout_s)
+        proof = await requests.scaled(count, timeout_s)
         if proof.outcome is not FaultOutcome.INSTALLED:
             return proof
-        lacks = await requests.until_current(count, deadline_s)
+        lacks = await requests.until_current(count, deadline_s - loop.time())
         if lacks is not None:
             return Proof(FaultOutcome.INDETERMINATE, f"{proof.text}; {lacks}")
         return Proof(FaultOutcome.HEALED, f"{proof.text}; each replica has all data")
 
 
-def _requests(cluster: Cluster, system: PlacesReplicas[Any]) -> ReplicaRequests:
-    return ReplicaRequests(system.replicas(cluster.runtime.layout, cluster.artifacts), cluster)
+def _requests(cluster: Cluster) -> tuple[ReplicaRequests, int]:
+    """Return what asks about the replicas, and the plan's number of them."""
+    system = cluster.system
+    assert isinstance(system, PlacesReplicas), "refused before the run"
+    replicas = system.replicas(cluster.runtime.layout, cluster.artifacts)
+    return ReplicaRequests(replicas, cluster), system.replica_count(cluster.options)

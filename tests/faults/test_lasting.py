@@ -10,7 +10,7 @@ import pytest
 from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.fault_options import LastingOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import Disk, Effects, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
@@ -82,10 +82,10 @@ class Spoil(FaultKind):
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         return Resolved(nodes=tuple(spec.target.split("-")))
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+    async def inject(self, act: Act) -> Proof:
         return Proof(FaultOutcome.INSTALLED, "spoilt")
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+    async def heal(self, act: Act) -> Proof:
         return Proof(FaultOutcome.HEALED, "as it is")
 
 

@@ -13,7 +13,7 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.cli.listing import listing
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import draw_schedule, parse_faults
 from fencepost.harness.history import Effects, FaultEvent, FaultOutcome, Stops
 from fencepost.harness.plugins import registry
@@ -38,13 +38,12 @@ class Doze(FaultKind):
         return Effects(stops=Stops.POSSIBLE)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        naps = spec.own(DozeOptions).naps
-        return Resolved(nodes=view.nodes[:1], means=naps, details={"naps": naps})
+        return Resolved(nodes=view.nodes[:1], details={"naps": spec.own(DozeOptions).naps})
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        return Proof(FaultOutcome.INSTALLED, f"{resolved.own(int)} naps")
+    async def inject(self, act: Act) -> Proof:
+        return Proof(FaultOutcome.INSTALLED, f"{act.options(DozeOptions).naps} naps")
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+    async def heal(self, act: Act) -> Proof:
         return Proof(FaultOutcome.HEALED, "awake")
 
 

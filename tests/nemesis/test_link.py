@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import pytest
 
@@ -16,7 +17,8 @@ from fencepost.harness.runtime.lab import provider
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Check, Links, Placement, with_runtime
-from fencepost.nemesis.network.link import LinkFault, Shaped
+from fencepost.nemesis.network.link import LinkFault
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -30,14 +32,14 @@ def _spec(text: str) -> FaultSpec:
 
 
 def _resolved(text: str, view: View = VIEW) -> Resolved:
-    resolved = LinkFault().resolve(_spec(text), view, random.Random(0))
+    resolved = LinkFault().choose(_spec(text), view, random.Random(0))
     assert isinstance(resolved, Resolved)
     return resolved
 
 
 def _shape(text: str) -> Shape:
     """Without its seed, which each link has for itself."""
-    shapes = list(_resolved(text).own(Shaped).shapes.values())
+    shapes = list(cast(dict[Link, Shape], _resolved(text).means).values())
     assert len({shape.seed for shape in shapes}) == len(shapes)
     (shape,) = {Shape(**{name: getattr(s, name) for name in Shape.__slots__} | {"seed": 0}) for s in shapes}
     return shape
@@ -135,7 +137,7 @@ def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.Mon
 )
 def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str) -> None:
     resolved = _resolved(text)
-    assert {str(link) for link in resolved.own(Shaped).shapes} == set(links.split())
+    assert {str(link) for link in cast(dict[Link, Shape], resolved.means)} == set(links.split())
     assert set(str(resolved.details["links"]).split()) == set(links.split())
     assert not resolved.links, "nothing is severed"
     reset = _resolved(f"{text}:reset=yes")
@@ -145,7 +147,7 @@ def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str)
 
 def test_without_a_leader_there_is_nothing_to_act_on() -> None:
     view = View(nodes=VIEW.nodes, leader=None, epoch=None)
-    assert isinstance(LinkFault().resolve(_spec("link:leader"), view, random.Random(0)), Skip)
+    assert isinstance(LinkFault().choose(_spec("link:leader"), view, random.Random(0)), Skip)
 
 
 def _passage(**changes: object) -> Passage:
@@ -259,9 +261,9 @@ def _outcomes(shapes: FakeShapes, text: str = "link:n1:latency=50ms", cut: str =
         if cut:
             await runtime.network.apply(9, {Link(*one.split(">")): Effect.DROP for one in cut.split()})
         fault, cluster, resolved = LinkFault(), cluster_of(runtime), _resolved(text)
-        installed = await fault.inject(1, resolved, cluster)
-        healed = await fault.heal(1, resolved, cluster)
-        again = await fault.heal(1, resolved, cluster)
+        installed = await acting.inject(fault, 1, resolved, cluster)
+        healed = await acting.heal(fault, 1, resolved, cluster)
+        again = await acting.heal(fault, 1, resolved, cluster)
         assert again.outcome is healed.outcome, "idempotent"
         return [installed.outcome, healed.outcome, f"{installed.text}; {healed.text}"]
 

@@ -30,6 +30,7 @@ from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.nemesis.upgrade.rolling import Rolling
 from fencepost.systems.etcd.system import ETCD
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
@@ -429,10 +430,10 @@ def test_a_server_killed_amidst_is_started_by_the_healing() -> None:
 def test_healing_is_idempotent_and_heals_what_never_began() -> None:
     run, rolling = Run(), Rolling()
     run.runtime.nodes["n3"].state = NodeState.DEAD
-    resolved = rolling.resolve(rolling.spec("all"), run.view(), random.Random(1))
+    resolved = rolling.choose(rolling.spec("all"), run.view(), random.Random(1))
     assert isinstance(resolved, Resolved)
     for _ in range(2):
-        proof = run_virtual(rolling.heal(0, resolved, run.cluster))
+        proof = run_virtual(acting.heal(rolling, 0, resolved, run.cluster))
         assert proof.outcome is FaultOutcome.HEALED
     assert run.runtime.nodes["n3"].actions == ["start"]
 

@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterable, Mapping
+from typing import cast
 
 import pytest
 
@@ -13,7 +14,8 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import Ending, Experience, Link, Toxic
 from fencepost.harness.runtime.provider import Links, Placement
-from fencepost.nemesis.network.toxic import Poisoned, ToxicFault, is_felt
+from fencepost.nemesis.network.toxic import ToxicFault, is_felt
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -37,13 +39,13 @@ def _spec(text: str) -> FaultSpec:
 
 
 def _resolved(text: str, view: View = VIEW) -> Resolved:
-    resolved = ToxicFault().resolve(_spec(text), view, random.Random(0))
+    resolved = ToxicFault().choose(_spec(text), view, random.Random(0))
     assert isinstance(resolved, Resolved)
     return resolved
 
 
 def _toxic(text: str) -> Toxic:
-    (toxic,) = {repr(toxic): toxic for toxic in _resolved(text).own(Poisoned).toxics.values()}.values()
+    (toxic,) = {repr(toxic): toxic for toxic in cast(dict[Link, Toxic], _resolved(text).means).values()}.values()
     return toxic
 
 
@@ -115,13 +117,13 @@ def test_without_a_proxy_the_plan_is_refused_with_the_remedy(links: Links) -> No
 )
 def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str) -> None:
     resolved = _resolved(text)
-    assert {str(link) for link in resolved.own(Poisoned).toxics} == set(links.split())
+    assert {str(link) for link in cast(dict[Link, Toxic], resolved.means)} == set(links.split())
     assert not resolved.links, "nothing is severed"
 
 
 def test_without_a_leader_there_is_nothing_to_act_on() -> None:
     view = View(nodes=VIEW.nodes, leader=None, epoch=None)
-    assert isinstance(ToxicFault().resolve(_spec("toxic:leader"), view, random.Random(0)), Skip)
+    assert isinstance(ToxicFault().choose(_spec("toxic:leader"), view, random.Random(0)), Skip)
 
 
 def _after(**changes: object) -> Experience:
@@ -204,7 +206,7 @@ def _runtime(streams: FakeStreams) -> FakeRuntime:
 
 
 def _injected(text: str, streams: FakeStreams) -> tuple[FaultOutcome, str]:
-    proof = asyncio.run(ToxicFault().inject(1, _resolved(text), cluster_of(_runtime(streams))))
+    proof = asyncio.run(acting.inject(ToxicFault(), 1, _resolved(text), cluster_of(_runtime(streams))))
     return proof.outcome, proof.text
 
 
@@ -243,9 +245,9 @@ def test_healing_is_proven_and_a_toxic_that_stays_is_said() -> None:
     async def healed(keeps: bool) -> tuple[FaultOutcome, str]:
         streams = FakeStreams([SILENT], keeps=keeps)
         runtime, resolved = _runtime(streams), _resolved("toxic:n1:kind=black-hole")
-        await ToxicFault().inject(1, resolved, cluster_of(runtime))
-        proof = await ToxicFault().heal(1, resolved, cluster_of(runtime))
-        again = await ToxicFault().heal(1, resolved, cluster_of(runtime))
+        await acting.inject(ToxicFault(), 1, resolved, cluster_of(runtime))
+        proof = await acting.heal(ToxicFault(), 1, resolved, cluster_of(runtime))
+        again = await acting.heal(ToxicFault(), 1, resolved, cluster_of(runtime))
         assert keeps or again.outcome is FaultOutcome.HEALED, "healing is idempotent"
         return proof.outcome, proof.text
 

@@ -23,7 +23,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement
@@ -62,29 +62,30 @@ class Depose(FaultKind):
             return Skip("no broker was known to be the controller")
         return Resolved(nodes=(view.leader,))
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        system, nodes = cluster.system, cluster.runtime.nodes.values()
+    async def inject(self, act: Act) -> Proof:
+        system, nodes = act.cluster.system, act.cluster.runtime.nodes.values()
         assert isinstance(system, DeposesController), "refused before the run"
         administrator = await system.open_administrator([n.place for n in nodes if n.state is NodeState.RUNNING])
         try:
-            paused = await self._pause.inject(fault_id, resolved, cluster)
+            paused = await self._pause.inject(act)
             if paused.outcome is not FaultOutcome.INSTALLED:
                 return paused
-            return await _supersede(administrator, resolved.nodes[0], fault_id, paused.text)
+            return await _supersede(administrator, act, paused.text)
         except (Definite, Indefinite, TimeoutError) as error:
             return Proof(FaultOutcome.INDETERMINATE, f"ZooKeeper did not do it: {str(error) or 'in time'}")
         finally:
             administrator.close()
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        return await self._pause.heal(fault_id, resolved, cluster)
+    async def heal(self, act: Act) -> Proof:
+        return await self._pause.heal(act)
 
 
-async def _supersede(administrator: Administrator, node: str, fault_id: int, paused: str) -> Proof:
+async def _supersede(administrator: Administrator, act: Act, paused: str) -> Proof:
+    node = act.resolved.nodes[0]
     held = await administrator.controller()
     if held is None or held[0] != node:
         return Proof(FaultOutcome.INDETERMINATE, f"/controller names {held[0] if held else 'nobody'}, not {node}")
-    await administrator.make_topic(f"deposed-{fault_id}")
+    await administrator.make_topic(f"deposed-{act.fault_id}")
     await administrator.depose(held[1])
     async with asyncio.timeout(_ELECTION_DEADLINE_S):
         successor, epoch = await administrator.successor(node)

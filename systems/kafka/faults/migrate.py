@@ -16,13 +16,12 @@ ends the migration too early.
 import asyncio
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import (
     NEW_DISK,
     Effects,
@@ -34,6 +33,7 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
+from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
 from fencepost.nemesis.upgrade.restart import Restart, until
 from fencepost.systems.kafka.contract.migration import MEANINGS, MigratesMetadata, Migration, Phase, Stage, Turn
 from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
@@ -52,52 +52,26 @@ _POLL_S: Final = 0.05
 NOTE: Final = "migration"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Way:
-    """How far a migration is to go, how long each phase lasts at least, whether healing rolls it back, and mistakes."""
-
-    until: Phase
-    hold_ns: int
-    back: bool
-    leaves: bool
-    behind: bool
-    early: bool
-
-
-class _Stuck(Exception):
-    """The migration does not go on; the message says why."""
-
-
-@dataclass(slots=True)
-class _Course:
+class _Course(Course):
     """One migration under way."""
 
-    fault_id: int
-    cluster: Cluster
-    migration: Migration
-    way: _Way
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    begun: "asyncio.Future[Proof]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    task: "asyncio.Task[None] | None" = None
-    #: What each turned node is now; None: it was ended for good.
-    modes: dict[str, str | None] = field(default_factory=dict)
-    #: Phases with the time that each took to begin, in seconds.
-    reached: list[tuple[Phase, float]] = field(default_factory=list)
-    failure: str | None = None
+    def __init__(self, act: Act, migration: Migration) -> None:
+        super().__init__(act)
+        self.migration, self.options = migration, act.options(MigrateOptions)
+        #: What each turned node is now; None: it was ended for good.
+        self.modes: dict[str, str | None] = {}
+        #: Phases with the time that each took to begin, in seconds.
+        self.reached: list[tuple[Phase, float]] = []
 
-    async def run(self) -> None:
+    async def go(self) -> None:
         """Go through all stages until the time is over or one fails."""
-        try:
-            for stage in self.migration.stages(self.way.until, early=self.way.early):
-                if self._is_over:
-                    break
-                await self._go(stage)
-                await until(lambda: self._is_over, self.way.hold_ns / 1e9)
-        except Exception as error:
-            self.failure = str(error) or type(error).__name__
-        self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure or "its time was over before the first step"))
+        for stage in self.migration.stages(Phase(self.options.until), early=self.options.early):
+            if self._is_over:
+                break
+            await self._go(stage)
+            await until(lambda: self._is_over, self.options.hold / 1e9)
 
-    async def turn_back(self) -> None:
+    async def go_back(self) -> None:
         """Roll the migration back from where it is."""
         if not self.modes:
             return
@@ -105,13 +79,13 @@ class _Course:
         try:
             stages = self.migration.way_back(self.modes)
             if not stages:
-                raise _Stuck("there is no way back from here")
+                raise Stuck("there is no way back from here")
             for stage in stages:
                 if self.cluster.hurried():
-                    raise _Stuck("the run is being ended")
+                    raise Stuck("the run is being ended")
                 await self._go(stage)
         except Exception as error:
-            self.failure = "; ".join(filter(None, [self.failure, f"not rolled back: {error or type(error).__name__}"]))
+            raise Stuck(f"not rolled back: {error or type(error).__name__}") from error
 
     async def _go(self, stage: Stage) -> None:
         turns = [turn for turn in stage.turns if self.modes.get(turn.node, turn.node) != turn.becomes]
@@ -120,14 +94,14 @@ class _Course:
             await self._all_serve(stage)
             return not self._is_over
 
-        if not await carry_out(stage, turns, serve=serve, turn=self._turn):
+        if not await carry_out(stage, turns, serve=serve, turn=self._step):
             return
         if stage.releases:
-            self._note(await self.migration.release(leaves=self.way.leaves, behind=self.way.behind))
+            self._note(await self.migration.release(leaves=self.options.leaves, behind=self.options.behind))
         for phase in stage.reaches:
             await self._reach(phase)
 
-    async def _turn(self, turn: Turn) -> None:
+    async def _step(self, turn: Turn) -> None:
         """End the server if it runs, and start it as what it becomes."""
         node = self.cluster.runtime.nodes[turn.node]
         ended = node.name in self.cluster.retired
@@ -140,22 +114,10 @@ class _Course:
             await give_next_spec(node, turn, self.migration, first=first)
             self.cluster.retired.discard(node.name)
         self.modes[turn.node] = turn.becomes
-
-        async def inject(_: int) -> Proof:
-            proof = await step.end()
-            self._tell(proof)
-            return proof
-
-        assert self.cluster.parts is not None
-        target = Resolved(nodes=(node.name,), details=step.details)
-        proof = await self.cluster.parts.part(
-            self.fault_id, target, inject=inject, hold_ns=0, heal=lambda _: step.begin()
-        )
-        if proof.outcome is not FaultOutcome.INSTALLED:
-            raise _Stuck(f"{node.name}: {proof.text}")
+        await self.turn(step)
 
     async def _all_serve(self, stage: Stage) -> None:
-        """Wait until every node serves and the cluster is healthy, replicas in sync included. Raises _Stuck."""
+        """Wait until every node serves and the cluster is healthy, replicas in sync included. Raises Stuck."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         while (wrong := await self._wrong()) is not None and not self.cluster.hurried():
@@ -166,7 +128,7 @@ class _Course:
             if over:
                 return
             if took_s > _OTHERS_S:
-                raise _Stuck(f"the cluster was not healthy within {_OTHERS_S:g} s: {wrong}")
+                raise Stuck(f"the cluster was not healthy within {_OTHERS_S:g} s: {wrong}")
             await asyncio.sleep(_POLL_S)
 
     @property
@@ -175,18 +137,16 @@ class _Course:
         return self.over.is_set() or self.cluster.hurried()
 
     async def _wrong(self) -> str | None:
-        view, runtime = self.cluster.view(), self.cluster.runtime
-        down = [n for n in view.nodes if n in view.unready or runtime.nodes[n].state is not NodeState.RUNNING]
-        if down:
-            return f"{', '.join(down)} did not serve"
+        if down := self.down():
+            return down
         try:
             async with asyncio.timeout(_ASK_S):
-                return await self.cluster.system.healthy(runtime.layout)
+                return await self.cluster.system.healthy(self.cluster.runtime.layout)
         except Exception as error:
             return str(error) or type(error).__name__
 
     async def _reach(self, phase: Phase) -> None:
-        """Wait until the servers prove that this phase holds, and record it. Raises _Stuck."""
+        """Wait until the servers prove that this phase holds, and record it. Raises Stuck."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         lacks = await wait_for_phase(
@@ -196,7 +156,7 @@ class _Course:
         if lacks is not None:
             if not self.cluster.hurried():
                 self._give_up(phase, took_s, lacks)
-            raise _Stuck(f"{phase} was not reached within {took_s:.1f} s: {lacks}")
+            raise Stuck(f"{phase} was not reached within {took_s:.1f} s: {lacks}")
         self.reached.append((phase, took_s))
         self.cluster.phases.append(phase)
         text = await self._evidence()
@@ -218,19 +178,13 @@ class _Course:
     def _note(self, text: str) -> None:
         self.cluster.records.record(NoteEvent, topic=NOTE, text=text)
 
-    def _tell(self, proof: Proof) -> None:
-        if not self.begun.done():
-            self.begun.set_result(proof)
-
     @property
     def summary(self) -> str:
         """ "provisioned after 3.1 s, copy after 0.4 s, hybrid after 0.9 s; its time was over"."""
         parts = [", ".join(f"{phase} after {s:.1f} s" for phase, s in self.reached) or "no phase was reached"]
-        if self.failure:
-            parts.append(self.failure)
-        elif self.way.until not in {phase for phase, _ in self.reached}:
+        if not self.failures and self.options.until not in {phase for phase, _ in self.reached}:
             parts.append("then its time was over")
-        return "; ".join(parts)
+        return "; ".join([*parts, *self.failures])
 
 
 class _Step(Restart):
@@ -250,7 +204,7 @@ class _Step(Restart):
     async def begin(self) -> Proof:
         if self._starts:
             return await super().begin()
-        seen = await self._node.evidence()
+        seen = await self.node.evidence()
         outcome = FaultOutcome.HEALED if seen.state is NodeState.DEAD else FaultOutcome.INDETERMINATE
         return Proof(outcome, f"stays ended: {seen.text}")
 
@@ -288,9 +242,6 @@ class Migrate(FaultKind):
     #: Covers the longest wait of a step; a roll-back has several. Each wait has a shorter limit.
     act_deadline_s = 600.0
 
-    def __init__(self) -> None:
-        self._courses: dict[int, _Course] = {}
-
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
@@ -319,52 +270,16 @@ class Migrate(FaultKind):
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         options = spec.own(MigrateOptions)
-        way = _Way(
-            until=Phase(options.until),
-            hold_ns=int(options.hold),
-            back=options.back,
-            leaves=options.leaves,
-            behind=options.behind,
-            early=options.early,
-        )
         details: dict[str, str | int | float | bool] = {"until": options.until, "back": options.back}
         # Its parts name their servers. In between it acts on none, so it stands in no other fault's way.
-        return Resolved(nodes=(), means=way, details=details)
+        return Resolved(nodes=(), details=details)
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        system = cluster.system
+    async def inject(self, act: Act) -> Proof:
+        cluster, system = act.cluster, act.cluster.system
         assert isinstance(system, MigratesMetadata), "refused for every other system"
-        layout = cluster.runtime.layout
-        migration = system.migration(layout, cluster.artifacts, cluster.options, cluster.settings)
-        course = self._courses[fault_id] = _Course(fault_id, cluster, migration, resolved.own(_Way))
-        course.task = asyncio.create_task(course.run())
-        return await asyncio.shield(course.begun)
+        migration = system.migration(cluster.runtime.layout, cluster.artifacts, cluster.options, cluster.settings)
+        return await _Course(act, migration).begin()
 
-    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        course = self._courses.get(fault_id)
-        if course is None:
-            return Proof(FaultOutcome.HEALED, "it never began, or was healed before")
-        course.over.set()
-        if course.task is not None:
-            # It ends by itself when the step under way is over; each of its waits has a time limit.
-            await asyncio.shield(course.task)
-        if course.way.back:
-            await course.turn_back()
-        proof = await _present_run(cluster, course.summary)
-        if proof.outcome is FaultOutcome.HEALED:
-            del self._courses[fault_id]
-        return proof
-
-
-async def _present_run(cluster: Cluster, text: str) -> Proof:
-    """Start the nodes of the cluster that are down; prove by a look at every process that all run."""
-    nodes = [cluster.runtime.nodes[name] for name in cluster.view().nodes]
-    for node in nodes:
-        if node.state is NodeState.DEAD:
-            await node.start()
-            text += f"; {node.name} was down and was started"
-    seen = {node.name: await node.evidence() for node in nodes}
-    down = [f"{name}: {evidence.text}" for name, evidence in seen.items() if evidence.state is not NodeState.RUNNING]
-    if down:
-        return Proof(FaultOutcome.INDETERMINATE, f"{text}; not running: {', '.join(down)}")
-    return Proof(FaultOutcome.HEALED, f"{text}; all run")
+    async def heal(self, act: Act) -> Proof:
+        course = act.kept(_Course)
+        return await (course.heal(back=course.options.back) if course else all_run(act))

@@ -14,7 +14,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Act, Cluster, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
@@ -41,25 +41,22 @@ class PartitionMoves:
     every_ns: int
     seed: int
 
-    def play(self, fault_id: int, cluster: Cluster) -> Play:
+    def play(self, act: Act) -> Play:
         """Return what one round does: one move."""
-        draw = random.Random(self.seed)
+        draw, cluster = random.Random(self.seed), act.cluster
 
         async def move(number: int, rounds: Rounds) -> None:
-            step = await _next(cluster, fault_id, draw.random())
+            step = await _next(act, draw.random())
             if isinstance(step, Skip):
                 await asyncio.sleep(PATIENCE_S)
                 return
             broker, before = step
-            assert cluster.parts is not None
             details = {"move": rounds.count, "by": "restart" if broker else "ask", "partitions": len(before)}
-            await cluster.parts.part(
-                fault_id,
+            await act.part(
                 Resolved(nodes=(broker,) if broker else (), details=details),
                 inject=lambda _: rounds.proven(
                     _moved_off(broker, before, cluster) if broker else _given_back(before, cluster)
                 ),
-                hold_ns=0,
                 heal=lambda _: started_if_dead(broker, cluster) if broker else _nothing(),
             )
             await asyncio.sleep(self.every_ns / 1e9)
@@ -92,11 +89,9 @@ class Partitions:
 PARTITIONS: Final = Partitions()
 
 
-async def _next(
-    cluster: Cluster, fault_id: int, preference: float
-) -> tuple[str | None, dict[str, PartitionReign]] | Skip:
+async def _next(act: Act, preference: float) -> tuple[str | None, dict[str, PartitionReign]] | Skip:
     """Choose the broker to kill and its partitions; or None and the partitions to give back."""
-    system = cluster.system
+    cluster, system = act.cluster, act.cluster.system
     assert isinstance(system, LeadsPartitions), "refused before the run"
     try:
         reigns = await system.partition_reigns(cluster.runtime.layout, timeout_s=_ASK_S)
@@ -106,7 +101,7 @@ async def _next(
     if away:
         ready = {name: reign for name, reign in away.items() if reign.in_sync}
         return (None, ready) if len(ready) == len(away) else Skip("a preferred leader is not in sync yet")
-    busy = cluster.disturbed(fault_id) | cluster.view().unready
+    busy = act.disturbed() | cluster.view().unready
     led = Counter(reign.leader for reign in reigns.values() if reign.leader)
     free = [name for name in led if name not in busy and cluster.runtime.nodes[name].state is NodeState.RUNNING]
     if len(free) < 2:

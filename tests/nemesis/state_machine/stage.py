@@ -50,7 +50,7 @@ class Acted:
     fault_id: int
     spec: FaultSpec
     resolved: Resolved
-    act: Any
+    told: Any
     outcomes: list[tuple[FaultOutcome, str]]
 
     @property
@@ -274,16 +274,16 @@ class Stage:
         if not new:
             return None
         (fault_id,) = new
-        act = self.conductor._active[fault_id]
-        assert act.resolved is not None
-        acted = Acted(fault_id, spec, act.resolved, act, [])
+        told = self.conductor._active[fault_id]
+        assert told.act is not None
+        acted = Acted(fault_id, spec, told.act.resolved, told, [])
         self._note(acted, before, FaultAction.INJECT)
         return acted
 
     async def heal(self, acted: Acted) -> None:
         """As the conductor does it; also once more."""
         before = len(self._events)
-        self.conductor._active.setdefault(acted.fault_id, acted.act)
+        self.conductor._active.setdefault(acted.fault_id, acted.told)
         await self.conductor._heal(acted.fault_id)
         self.conductor._active.pop(acted.fault_id)
         self._note(acted, before, FaultAction.HEAL)

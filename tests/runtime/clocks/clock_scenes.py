@@ -28,6 +28,7 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.clock.clock_skew import ClockSkew
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 
 _DEADLINE_S = 30.0
@@ -60,16 +61,16 @@ class Scene:
     def resolved(self, text: str) -> Resolved:
         (spec,) = parse_faults(text, {"clock-skew": self.fault}, Placement(nodes=len(self.lab.nodes)))
         view = View(nodes=tuple(self.lab.nodes), leader=None, epoch=None)
-        found = self.fault.resolve(spec, view, random.Random(0))
+        found = self.fault.choose(spec, view, random.Random(0))
         assert isinstance(found, Resolved)
         return found
 
     async def inject(self, text: str) -> tuple[int, Resolved, Proof]:
         resolved, self._count = self.resolved(text), self._count + 1
-        return self._count, resolved, await self.fault.inject(self._count, resolved, self.cluster)
+        return self._count, resolved, await acting.inject(self.fault, self._count, resolved, self.cluster)
 
     async def heal(self, fault_id: int, resolved: Resolved) -> Proof:
-        return await self.fault.heal(fault_id, resolved, self.cluster)
+        return await acting.heal(self.fault, fault_id, resolved, self.cluster)
 
     async def ahead_s(self, name: str, clock: Clock = Clock.WALL) -> float:
         """What the server itself reports, less true time (for a monotonic clock: less this machine's)."""

@@ -23,6 +23,7 @@ from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.process import ClockedProcess, why_not_here
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.clock.clock_skew import ClockSkew
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
 from tests.runtime.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, daemons
@@ -127,10 +128,10 @@ class Stage:
 
     async def inject(self, text: str) -> tuple[int, Resolved, Proof]:
         found, self._count = resolved(text), self._count + 1
-        return self._count, found, await self.fault.inject(self._count, found, self.cluster)
+        return self._count, found, await acting.inject(self.fault, self._count, found, self.cluster)
 
     async def heal(self, fault_id: int, found: Resolved) -> Proof:
-        return await self.fault.heal(fault_id, found, self.cluster)
+        return await acting.heal(self.fault, fault_id, found, self.cluster)
 
     async def skew_s(self, clock: str = "realtime", node: str = "n1") -> float:
         said = await self.runtime.nodes[node].ask()  # type: ignore[attr-defined]

@@ -14,6 +14,7 @@ from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.partition import Partition
 from fencepost.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
 from tests.runtime.conformance.kinds import (
@@ -50,7 +51,7 @@ WIDE_SHAPES: Final = ("partition:ring", "partition:bridge", "partition:minority:
 async def _resolved(cluster: Cluster, text: str) -> Resolved:
     fault = Partition()
     (spec,) = parse_faults(text, {"partition": fault}, Placement(nodes=len(cluster.names)))
-    resolved = fault.resolve(spec, await cluster.view(), random.Random(text))
+    resolved = fault.choose(spec, await cluster.view(), random.Random(text))
     assert isinstance(resolved, Resolved)
     assert resolved.links
     return resolved
@@ -124,12 +125,12 @@ async def fault_with_proof(cluster: Cluster) -> None:
     fault, resolved = Partition(), await _resolved(cluster, "partition:leader")
     old = await cluster.leader()
     others = [name for name in cluster.names if name != old]
-    proof = await fault.inject(7, resolved, cluster_of(cluster.runtime))
+    proof = await acting.inject(fault, 7, resolved, cluster_of(cluster.runtime))
     assert proof.outcome is FaultOutcome.INSTALLED, proof.text
     new = await cluster.leader(others)
     await cluster.write(new, "while split", "by the majority")
     assert not await cluster.serves(old, 0.6), "a cut-off node gave a current answer"
-    proof = await fault.heal(7, resolved, cluster_of(cluster.runtime))
+    proof = await acting.heal(fault, 7, resolved, cluster_of(cluster.runtime))
     assert proof.outcome is FaultOutcome.HEALED, proof.text
     await cluster.until_healthy()
     assert await cluster.read(old, "while split") == "by the majority"

@@ -15,6 +15,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.provider import Links, Placement
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.containers.star_scene import star
 from tests.runtime.links.exact_probe import probe_exactly
@@ -99,14 +100,14 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
             for number, kind in enumerate(kinds):
                 faults = registry.faults()
                 (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, placement)
-                resolved = faults["toxic"].resolve(spec, view, random.Random(0))
+                resolved = faults["toxic"].choose(spec, view, random.Random(0))
                 assert isinstance(resolved, Resolved)
-                injected = await faults["toxic"].inject(number, resolved, cluster_of(scene))
+                injected = await acting.inject(faults["toxic"], number, resolved, cluster_of(scene))
                 assert injected.outcome is FaultOutcome.INSTALLED, injected.text
                 if kind == "black-hole":
                     assert await scene.ask("n1", "n2", wait_s=0.4) == "nothing"
                     assert await scene.ask("n1", "n3") == "hello"
-                healed = await faults["toxic"].heal(number, resolved, cluster_of(scene))
+                healed = await acting.heal(faults["toxic"], number, resolved, cluster_of(scene))
                 assert healed.outcome is FaultOutcome.HEALED, healed.text
             await scene.prove({})
             await scene.until_served()

@@ -18,6 +18,7 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.traced_node import TracedNode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
+from tests.fakes import acting
 
 _DEADLINE_S = 60.0
 
@@ -49,11 +50,11 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
             (spec,) = parse_faults(text, known, Placement(nodes=len(lab.nodes)))
             fault = known[spec.fault]
             view = View(nodes=tuple(lab.nodes), leader="n1", epoch=1)
-            resolved = fault.resolve(spec, view, random.Random(fault_id))
+            resolved = fault.choose(spec, view, random.Random(fault_id))
             assert isinstance(resolved, Resolved)
             await _more(added)
-            injected = await fault.inject(fault_id, resolved, cluster)
-            healed = await fault.heal(fault_id, resolved, cluster)
+            injected = await acting.inject(fault, fault_id, resolved, cluster)
+            healed = await acting.heal(fault, fault_id, resolved, cluster)
             left = tracers() + [t for node in lab.nodes.values() if node.pid for t in tracers_of(node.pid) if t]
             steps.append(
                 {
@@ -96,11 +97,11 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     try:
         await _more(added)
         (spec,) = parse_faults("disk:n2:kind=failing", known, Placement(nodes=len(lab.nodes)))
-        resolved = known["disk"].resolve(spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0))
+        resolved = known["disk"].choose(spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0))
         assert isinstance(resolved, Resolved)
-        injected = await known["disk"].inject(1, resolved, cluster)
+        injected = await acting.inject(known["disk"], 1, resolved, cluster)
         await asyncio.sleep(args["seconds"])
-        healed = await known["disk"].heal(1, resolved, cluster)
+        healed = await acting.heal(known["disk"], 1, resolved, cluster)
         await _healthy(lab, system, healed.text)
         await _more(added)
         first = n2.incarnation

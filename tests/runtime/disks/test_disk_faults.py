@@ -10,7 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -27,6 +27,7 @@ from fencepost.harness.runtime.disks.trace_log import read_log
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement, with_runtime
 from fencepost.nemesis.disk.power_loss import PowerLoss
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.virtual_time import run_virtual
 from tests.lab_scenario import ROOT, refuse
@@ -52,14 +53,14 @@ def nothing() -> None:
 def resolved(text: str, runtime: Writers) -> tuple[FaultKind, Resolved]:
     (spec,) = parse_faults(text, FAULTS, Placement())
     fault = registry.faults()[spec.fault]
-    found = fault.resolve(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
+    found = fault.choose(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
     assert isinstance(found, Resolved)
     return fault, found
 
 
 async def inject(text: str, runtime: Writers) -> tuple[FaultKind, Resolved, Proof]:
     fault, found = resolved(text, runtime)
-    return fault, found, await fault.inject(7, found, cluster_of(runtime))
+    return fault, found, await acting.inject(fault, 7, found, cluster_of(runtime))
 
 
 @pytest.mark.usefixtures("nothing")
@@ -134,7 +135,7 @@ def test_calls_are_slow_until_healed_also_of_a_restarted_server(calls: str, tmp_
             await n1.start()
             # A restarted server writes for some milliseconds before strace holds it.
             await calls_are_hit(tmp_path / "n1" / "strace-7.log.2", 9)
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED, healed.text
             # Single ones may seem shorter: strace looks at the clock once the delay has begun, and may be put off then.
             took = re.fullmatch(r"n1: .* hit, each [0-9.]+ ms or more, median ([0-9.]+)", healed.text)
@@ -143,7 +144,9 @@ def test_calls_are_slow_until_healed_also_of_a_restarted_server(calls: str, tmp_
             assert tracers() == []
             assert not any(tracers_of(n1.pid or 0))
             assert n1.on_start == []
-            assert (await fault.heal(7, found, cluster_of(runtime))).outcome is FaultOutcome.HEALED, "idempotent"
+            assert (await acting.heal(fault, 7, found, cluster_of(runtime))).outcome is FaultOutcome.HEALED, (
+                "idempotent"
+            )
             await n1.writes()
 
     asyncio.run(play())
@@ -173,7 +176,7 @@ def test_a_single_call_can_be_held_back_for_long_and_is_proven_while_it_is(tmp_p
             async with asyncio.timeout(PATIENCE_S):
                 while any(tracers_of(n1.pid or 0)):
                     await asyncio.sleep(0.02)
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED, healed.text
             took = re.fullmatch(r"n1: 1 calls \(1 fdatasync\) hit, each ([0-9.]+) ms or more, median .*", healed.text)
             assert took is not None, healed.text
@@ -192,12 +195,12 @@ def test_only_files_that_fit_are_hit_and_new_ones_as_they_come(tmp_path: Path, m
             (n1,) = runtime.writers
             (n1.data / "other.wal").write_text("")
             fault, found = resolved("disk:n1:delay=20ms:files=*.wal", runtime)
-            proof = await fault.inject(7, found, cluster_of(runtime))
+            proof = await acting.inject(fault, 7, found, cluster_of(runtime))
             assert proof.outcome is FaultOutcome.INDETERMINATE
             assert "no call was hit" in proof.text
             os.rename(n1.data / "log", n1.data / "log.wal")
             await calls_are_hit(tmp_path / "n1" / "strace-7.log.2")
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert "replaced 1 times" in healed.text
             assert not healed.text.startswith("n1: 0 calls")
             assert tracers() == []
@@ -213,7 +216,7 @@ def test_a_server_that_ends_over_failing_calls_is_started_again_by_healing(tmp_p
             assert proof.outcome is FaultOutcome.INSTALLED, proof.text
             assert "1 calls (1 fdatasync) hit" in proof.text
             await n1.kill()
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED
             assert "was restarted as" in healed.text
             assert n1.state is NodeState.RUNNING
@@ -237,12 +240,12 @@ def test_a_server_that_is_just_ending_over_a_full_disk_is_started_again(monkeypa
         n1 = runtime.nodes["n1"]
         (spec,) = parse_faults("disk:n1:kind=full", FAULTS, Placement(nodes=1))
         fault = registry.faults()["disk"]
-        found = fault.resolve(spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
+        found = fault.choose(spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
         assert isinstance(found, Resolved)
-        assert (await fault.inject(7, found, cluster_of(runtime))).outcome is FaultOutcome.INSTALLED
+        assert (await acting.inject(fault, 7, found, cluster_of(runtime))).outcome is FaultOutcome.INSTALLED
         # It met the limit just now, and waits for the processor.
         asyncio.get_running_loop().call_later(1.0, setattr, n1, "state", NodeState.DEAD)
-        healed = await fault.heal(7, found, cluster_of(runtime))
+        healed = await acting.heal(fault, 7, found, cluster_of(runtime))
         assert (healed.outcome, n1.state) == (FaultOutcome.HEALED, NodeState.RUNNING)
         assert "n1 had ended and was restarted" in healed.text
 
@@ -254,13 +257,13 @@ def test_a_server_that_is_killed_while_it_is_held_dies_at_once(tmp_path: Path) -
         async with Writers(tmp_path, "sync") as runtime:
             (n1,) = runtime.writers
             fault, found = resolved("disk:n1:delay=50s:calls=write", runtime)
-            injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
+            injecting = asyncio.create_task(acting.inject(fault, 7, found, cluster_of(runtime)))
             async with asyncio.timeout(PATIENCE_S):
                 while not read_log(tmp_path / "n1" / "strace-7.log.1").unreturned:
                     await asyncio.sleep(0.01)
             await n1.kill()
             await injecting
-            await fault.heal(7, found, cluster_of(runtime))
+            await acting.heal(fault, 7, found, cluster_of(runtime))
             assert tracers() == []
 
     asyncio.run(play())
@@ -276,7 +279,7 @@ def test_a_write_that_is_held_when_its_server_is_killed_never_happens(tmp_path: 
             for node in runtime.writers:
                 assert node.state is NodeState.DEAD
                 assert node.written == node.told[-1] + 1, "what was told is there, and the held line is not"
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED
             for node in runtime.writers:
                 await node.writes()
@@ -296,7 +299,7 @@ def test_no_server_is_killed_where_no_write_comes(tmp_path: Path, monkeypatch: p
             assert "no server was killed" in proof.text
             await n1.writes()
             assert n1.incarnation == 0
-            await fault.heal(7, found, cluster_of(runtime))
+            await acting.heal(fault, 7, found, cluster_of(runtime))
             assert tracers() == []
 
     asyncio.run(play())
@@ -316,7 +319,7 @@ def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: 
             assert len(unsynced.told) - 1 > unsynced.written >= before, "as of when its power was taken over"
             assert f"{unsynced.name}:log" in str(proof.details["lost"]).split(", ")
             assert (synced.data / "log").read_bytes().startswith(b"0000000\n0000001\n")
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED
             for node in runtime.writers:
                 await node.writes()
@@ -348,7 +351,7 @@ def test_nothing_is_put_back_when_syncs_may_have_been_missed(tmp_path: Path) -> 
         async with Writers(tmp_path, "sync") as runtime:
             (n1,) = runtime.writers
             fault, found = resolved("power-loss:all:track=1s", runtime)
-            injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
+            injecting = asyncio.create_task(acting.inject(fault, 7, found, cluster_of(runtime)))
             (tracer,) = await _following(fault)
             # Waited for without giving way, so that the injection does not go on before it has ended.
             _kill_and_wait(tracer)
@@ -356,7 +359,7 @@ def test_nothing_is_put_back_when_syncs_may_have_been_missed(tmp_path: Path) -> 
             assert proof.outcome is FaultOutcome.INDETERMINATE
             assert "no server was killed: n1: its tracer had ended" in proof.text
             assert n1.state is NodeState.RUNNING
-            await fault.heal(7, found, cluster_of(runtime))
+            await acting.heal(fault, 7, found, cluster_of(runtime))
 
     asyncio.run(play())
 
@@ -378,14 +381,14 @@ def test_a_tracer_that_ends_at_the_last_moment_is_noticed_too(tmp_path: Path) ->
                 await write_and_die()
 
             n1.kill = die_unfollowed  # type: ignore[method-assign]
-            injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
+            injecting = asyncio.create_task(acting.inject(fault, 7, found, cluster_of(runtime)))
             tracer += await _following(fault)
             proof = await injecting
             assert proof.outcome is FaultOutcome.INDETERMINATE, proof.text
             assert "ended with -9, so syncs may have been missed" in proof.text
             # It may have been killed before it told its last one.
             assert n1.written >= n1.told[-1] + 1, "nothing was put back"
-            await fault.heal(7, found, cluster_of(runtime))
+            await acting.heal(fault, 7, found, cluster_of(runtime))
 
     asyncio.run(play())
 
@@ -394,9 +397,15 @@ async def _following(fault: FaultKind) -> list[int]:
     """The tracers of a loss of power, once each has begun."""
     assert isinstance(fault, PowerLoss)
     async with asyncio.timeout(PATIENCE_S):
-        while not (mirrors := fault._mirrors.get(7)) or not all(mirror._ready.is_set() for mirror in mirrors):
+        while not (mirrors := _mirrors(fault)) or not all(mirror._ready.is_set() for mirror in mirrors):
             await asyncio.sleep(0.001)
     return [mirror._process.pid for mirror in mirrors]
+
+
+def _mirrors(fault: FaultKind) -> list[SyncMirror]:
+    """Those that it has to close."""
+    acts = acting.ACTS.get(fault, {})
+    return [cast(Any, step).__self__ for step in acts[7]._left] if acts else []
 
 
 def _kill_and_wait(child: int) -> None:
@@ -463,7 +472,7 @@ def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -
             assert proof.outcome is FaultOutcome.INSTALLED, proof.text
             assert "its hash was" in proof.text
             await n1.writes()
-            healed = await fault.heal(7, found, _serving(runtime))
+            healed = await acting.heal(fault, 7, found, _serving(runtime))
             assert healed.outcome is FaultOutcome.HEALED
             assert "serves on its damaged files, which stay" in healed.text
 
@@ -484,7 +493,7 @@ def test_damage_that_a_server_refuses_is_undone(tmp_path: Path) -> None:
             assert proof.outcome is FaultOutcome.INSTALLED
             n1.mode = "sync"
             await n1.kill()
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED, healed.text
             assert "had refused its files" in healed.text
             await n1.writes()

@@ -13,6 +13,7 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.link import LinkFault
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 
 
@@ -22,8 +23,8 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     for number, text in enumerate(args["faults"]):
         fault, cluster = LinkFault(), cluster_of(lab)
         resolved = _resolved(lab, text, number)
-        proof = await fault.inject(number, resolved, cluster)
-        healed = await fault.heal(number, resolved, cluster)
+        proof = await acting.inject(fault, number, resolved, cluster)
+        healed = await acting.heal(fault, number, resolved, cluster)
         left = [*map(str, await lab.network.shapes.read_back()), *map(str, lab.network.blocked)]
         found.append([text, proof.outcome, proof.text, healed.outcome, healed.text, left])
     return found
@@ -34,13 +35,13 @@ async def two_at_once(lab: Lab, args: dict[str, Any]) -> Any:
     cluster = cluster_of(lab)
     slow, lossy = LinkFault(), LinkFault()
     first, second = _resolved(lab, "link:n1:latency=20ms", 1), _resolved(lab, "link:n1:latency=30ms:loss=30%", 2)
-    said = [await slow.inject(1, first, cluster), await lossy.inject(2, second, cluster)]
+    said = [await acting.inject(slow, 1, first, cluster), await acting.inject(lossy, 2, second, cluster)]
     await lab.network.apply(3, {Link("n1", "n2"): Effect.DROP})
     merged = lab.network.shapes.in_force[Link("n1", "n3")]
-    said += [await slow.heal(1, first, cluster)]
+    said += [await acting.heal(slow, 1, first, cluster)]
     await lab.network.withdraw(3)
     left = lab.network.shapes.in_force[Link("n1", "n2")]
-    said += [await lossy.heal(2, second, cluster)]
+    said += [await acting.heal(lossy, 2, second, cluster)]
     return [[proof.outcome for proof in said], merged.delay_ns, round(merged.loss, 3), left.delay_ns, said[2].text]
 
 
@@ -52,7 +53,7 @@ async def not_as_asked(lab: Lab, args: dict[str, Any]) -> Any:
     # The kernel hands packets over, and the process lets them pass.
     shapes._rules[CLIENT].replace([shapes._spaces._keys[CLIENT] + shapes._spaces._keys["n1"]])  # type: ignore[attr-defined]
     shapes._shaper.ask = _done  # type: ignore[union-attr, method-assign]
-    proof = await fault.inject(1, resolved, cluster)
+    proof = await acting.inject(fault, 1, resolved, cluster)
     del shapes._shaper.ask  # type: ignore[union-attr]
     return [proof.outcome, proof.text]
 
@@ -64,21 +65,24 @@ async def cut_short(lab: Lab, args: dict[str, Any]) -> Any:
     await shapes.prepare()
     found = []
     for number, after_ms in enumerate(args["after_ms"]):
-        acting = asyncio.create_task(fault.inject(number, resolved, cluster))
+        injecting = asyncio.create_task(acting.inject(fault, number, resolved, cluster))
         await asyncio.sleep(after_ms / 1e3)
         if args["kills"]:
             companion = (shapes._meter, shapes._shaper)[number % 2]
             assert companion is not None
             os.kill(companion.pid, signal.SIGKILL)
         else:
-            acting.cancel()
-        await asyncio.wait([acting])
+            injecting.cancel()
+        await asyncio.wait([injecting])
         try:
-            await fault.heal(number, resolved, cluster)
+            await acting.heal(fault, number, resolved, cluster)
         except HarnessError:
             # What it says is recorded, and the nemesis asks once more.
-            await fault.heal(number, resolved, cluster)
-        proven = [await fault.inject(number, resolved, cluster), await fault.heal(number, resolved, cluster)]
+            await acting.heal(fault, number, resolved, cluster)
+        proven = [
+            await acting.inject(fault, number, resolved, cluster),
+            await acting.heal(fault, number, resolved, cluster),
+        ]
         left = [*map(str, await shapes.read_back()), *map(str, shapes.in_force)]
         found.append([*(str(proof.outcome) for proof in proven), *left])
     return found
@@ -90,6 +94,6 @@ async def _done(do: str, **_: Any) -> dict[str, Any]:
 
 def _resolved(lab: Lab, text: str, seed: int) -> Resolved:
     (spec,) = parse_faults(text, {"link": LinkFault()}, Placement(nodes=len(lab.nodes)))
-    resolved = LinkFault().resolve(spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))
+    resolved = LinkFault().choose(spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))
     assert isinstance(resolved, Resolved)
     return resolved

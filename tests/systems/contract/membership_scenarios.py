@@ -16,6 +16,7 @@ from fencepost.harness.runner.readiness import await_healthy
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.nemesis.members import membership
 from fencepost.nemesis.members.membership import MembershipChange
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.systems.contract.patience import PATIENCE_S
 
@@ -155,19 +156,19 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     fault = MembershipChange()
     leader = await scene.led()
     spec = fault.spec(target, {"wipe": wipe} if wipe else {})
-    resolved = fault.resolve(spec, scene.view(), random.Random(1))
+    resolved = fault.choose(spec, scene.view(), random.Random(1))
     assert isinstance(resolved, Resolved)
     (name,) = resolved.nodes
     node, others = scene.lab.nodes[name], [m.name for m in scene.members if m.votes and m.name != name]
     before = await scene.lists()
     (node.place.data / "mark").write_text("of the first life")
-    injected = await fault.inject(fault_id, resolved, scene.cluster)
+    injected = await acting.inject(fault, fault_id, resolved, scene.cluster)
     between = await scene.lists()
     stores = "key-value" in scene.system.profile.interfaces
     if stores:
         await scene.write(others[0], f"while {name} was out")
-    healed = await fault.heal(fault_id, resolved, scene.cluster)
-    again = await fault.heal(fault_id, resolved, scene.cluster)
+    healed = await acting.heal(fault, fault_id, resolved, scene.cluster)
+    again = await acting.heal(fault, fault_id, resolved, scene.cluster)
     await scene.healthy()
     return {
         "node": name,

@@ -21,7 +21,8 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.nats.placing import PlacesReplicas, Replica
-from fencepost.systems.nats.reassign import MovingAway, Reassign, Scaling
+from fencepost.systems.nats.reassign import Reassign
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
@@ -96,13 +97,13 @@ class Scene:
         self.view = view
 
     async def inject(self, target: str) -> Proof:
-        return await self.fault.inject(1, self.resolved(target), self.cluster)
+        return await acting.inject(self.fault, 1, self.resolved(target), self.cluster)
 
     async def heal(self, target: str) -> Proof:
-        return await self.fault.heal(1, self.resolved(target), self.cluster)
+        return await acting.heal(self.fault, 1, self.resolved(target), self.cluster)
 
     def resolved(self, target: str) -> Resolved:
-        found = self.fault.resolve(self.fault.spec(target), self.view, Random(1))
+        found = self.fault.choose(self.fault.spec(target), self.view, Random(1))
         assert isinstance(found, Resolved)
         return found
 
@@ -223,8 +224,8 @@ def test_a_system_without_replicas_refuses_it() -> None:
 def test_without_a_leader_the_number_is_not_changed() -> None:
     fault = Reassign()
     view = View(nodes=("n1", "n2", "n3"), leader=None, epoch=None)
-    assert isinstance(fault.resolve(fault.spec("more"), view, Random(1)), Skip)
-    resolved = fault.resolve(fault.spec("more", {"to": "5"}), replace(view, leader="n2"), Random(1))
-    assert isinstance(resolved, Resolved) and resolved.own(Scaling) == Scaling(more=True, to=5)
-    resolved = fault.resolve(fault.spec("n3"), view, Random(1))
-    assert isinstance(resolved, Resolved) and resolved.own(MovingAway) == MovingAway()
+    assert isinstance(fault.choose(fault.spec("more"), view, Random(1)), Skip)
+    resolved = fault.choose(fault.spec("more", {"to": "5"}), replace(view, leader="n2"), Random(1))
+    assert isinstance(resolved, Resolved) and (resolved.means, resolved.details["to"]) == ("more", 5)
+    resolved = fault.choose(fault.spec("n3"), view, Random(1))
+    assert isinstance(resolved, Resolved) and resolved.means is None

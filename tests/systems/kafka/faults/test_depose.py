@@ -21,6 +21,7 @@ from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.faults import depose
 from fencepost.systems.kafka.faults.depose import Depose
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -85,7 +86,7 @@ def inject(monkeypatch: pytest.MonkeyPatch, administrator: FakeAdministrator) ->
     async def scenario() -> tuple[Proof, Proof]:
         fault, cluster = Depose(), deposing(administrator)
         resolved = Resolved(nodes=("n2",))
-        return await fault.inject(5, resolved, cluster), await fault.heal(5, resolved, cluster)
+        return await acting.inject(fault, 5, resolved, cluster), await acting.heal(fault, 5, resolved, cluster)
 
     found = asyncio.run(scenario())
     assert administrator.runtime.nodes["n2"].state is NodeState.RUNNING
@@ -123,7 +124,7 @@ def test_a_node_that_does_not_stop_keeps_its_znode() -> None:
     administrator.runtime.nodes["n2"].state = NodeState.DEAD
 
     async def scenario() -> Proof:
-        return await Depose().inject(5, Resolved(nodes=("n2",)), deposing(administrator))
+        return await acting.inject(Depose(), 5, Resolved(nodes=("n2",)), deposing(administrator))
 
     assert asyncio.run(scenario()).outcome is FaultOutcome.INDETERMINATE
     assert administrator.done == ["close"]

@@ -15,6 +15,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Placement
+from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -194,12 +195,12 @@ def test_a_cluster_without_brokers_has_no_controller(fault: str) -> None:
 def test_a_shape_is_proven_and_healed() -> None:
     (spec,) = parse_faults("partition:total:of=n1:direction=out", FAULTS, _placement(ETCD))
     fault, runtime = FAULTS["partition"], FakeRuntime()
-    resolved = fault.resolve(spec, _view(ETCD, "n2"), random.Random(1))
+    resolved = fault.choose(spec, _view(ETCD, "n2"), random.Random(1))
     assert isinstance(resolved, Resolved)
 
     async def scenario() -> tuple[FaultOutcome, FaultOutcome]:
-        injected = await fault.inject(0, resolved, cluster_of(runtime))
-        return injected.outcome, (await fault.heal(0, resolved, cluster_of(runtime))).outcome
+        injected = await acting.inject(fault, 0, resolved, cluster_of(runtime))
+        return injected.outcome, (await acting.heal(fault, 0, resolved, cluster_of(runtime))).outcome
 
     assert asyncio.run(scenario()) == (FaultOutcome.INSTALLED, FaultOutcome.HEALED)
 
