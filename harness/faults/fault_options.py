@@ -126,44 +126,30 @@ class FaultOptions(Options, frozen=True, kw_only=True):
         """What it waits for before it acts."""
         if self.during is not UNSET:
             return self._during(self.during)
-        if self.when is UNSET:
-            return None
-        return Trigger(
-            text=self.when.text,
-            what=self.when.event,
-            node=self.when.node,
-            delay_ns=self.when.delay_ns,
-            within_ns=self.within,
-            acts_anyway=self.otherwise == "act",
-        )
+        return None if self.when is UNSET else self._of(self.when, self.within, acts_anyway=self.otherwise == "act")
 
     @property
     def ending(self) -> Trigger | None:
         """What ends it early; a fault whose event does not come ends by its length."""
         if self.during is not UNSET:
             return replace(self._during(self.during), within_ns=self.for_, acts_anyway=True, leaves=True)
-        if self.end is UNSET:
-            return None
+        return None if self.end is UNSET else self._of(self.end, self.for_, acts_anyway=True)
+
+    @staticmethod
+    def _of(moment: Moment, within_ns: int, *, acts_anyway: bool) -> Trigger:
         return Trigger(
-            text=self.end.text,
-            what=self.end.event,
-            node=self.end.node,
-            delay_ns=self.end.delay_ns,
-            within_ns=self.for_,
-            acts_anyway=True,
+            text=moment.text,
+            what=moment.event,
+            node=moment.node,
+            delay_ns=moment.delay_ns,
+            within_ns=within_ns,
+            acts_anyway=acts_anyway,
         )
 
     @staticmethod
     def _during(phase: str) -> Trigger:
-        return Trigger(
-            text=phase,
-            what=phase,
-            node="",
-            delay_ns=0,
-            within_ns=NEVER_NS,
-            acts_anyway=False,
-            during=True,
-        )
+        moment = Moment(text=phase, event=phase, delay_ns=0)
+        return replace(FaultOptions._of(moment, NEVER_NS, acts_anyway=False), during=True)
 
 
 class LastingOptions(FaultOptions, frozen=True, kw_only=True):

@@ -63,13 +63,12 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """The faults of a run. `entries` are the first of the schedule; all of them unless there are `more`."""
+    """The faults of a run; `entries` are the first of its schedule."""
 
     request: NemesisRequest
     entries: tuple[Entry, ...]
     #: Kinds for which the main phase is too short.
     without_time: tuple[str, ...]
-    more: bool
 
     @property
     def kinds(self) -> list[str]:
@@ -123,14 +122,9 @@ def look_ahead(
     else:
         workers = [iter(entries) for entries in by_worker(given)]
     entries = tuple(entry for worker in workers for entry in islice(worker, _LOOK_MAX))
-    rest = [next(worker, None) for worker in workers]
-    scheduled = {entry.spec.fault for entry in (*entries, *filter(None, rest))}
-    return Forecast(
-        request=nemesis,
-        entries=entries,
-        without_time=tuple(kind for kind in _kinds(nemesis) if kind not in scheduled),
-        more=any(rest),
-    )
+    scheduled = {entry.spec.fault for entry in entries}
+    late = tuple(kind for kind in _kinds(nemesis) if kind not in scheduled)
+    return Forecast(request=nemesis, entries=entries, without_time=late)
 
 
 def with_lengths(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> NemesisRequest:

@@ -11,7 +11,7 @@ from typing import Final
 from fencepost.harness.contract.leadership import MovesLeadership
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Act, Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.restarts import started_if_dead
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
@@ -53,7 +53,7 @@ class LeaderMoves:
                 inject=lambda _: rounds.proven(
                     _restarted(leader, cluster) if restarts else _handed_over(leader, to, cluster)
                 ),
-                heal=lambda _: started_if_dead(leader, cluster),
+                heal=lambda part: started_again(part.nodes),
             )
             await asyncio.sleep(max(began_s + every_s - asyncio.get_running_loop().time(), 0.0))
 

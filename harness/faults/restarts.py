@@ -1,6 +1,6 @@
 """Starts servers again that a fault ended, and proves that they run."""
 
-from fencepost.harness.faults.kind import Cluster, Proof
+from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import Node, NodeState
 
@@ -14,13 +14,3 @@ async def started_again(nodes: list[Node]) -> Proof:
     if down:
         return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
     return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")
-
-
-async def started_if_dead(name: str, cluster: Cluster) -> Proof:
-    """Start this node if it is dead, and return the proof that it runs."""
-    node = cluster.runtime.nodes[name]
-    if node.state is NodeState.DEAD:
-        await node.start()
-    seen = await node.evidence()
-    healed = seen.state is NodeState.RUNNING
-    return Proof(FaultOutcome.HEALED if healed else FaultOutcome.INDETERMINATE, f"{name}: {seen.text}")

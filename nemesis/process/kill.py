@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 
@@ -38,12 +39,4 @@ class Kill(FaultKind):
         return Proof(FaultOutcome.INSTALLED, f"process {', '.join(str(pid) for pid in pids)} gone")
 
     async def heal(self, act: Act) -> Proof:
-        nodes = act.nodes
-        for node in nodes:
-            if node.state in (NodeState.DEAD, NodeState.NEW):
-                await node.start()
-        down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
-        if down:
-            return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
-        pids = ", ".join(str(node.pid) for node in nodes)
-        return Proof(FaultOutcome.HEALED, f"restarted as process {pids}")
+        return await started_again(act.nodes)

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 
 from fencepost.harness.faults.kind import Act, Proof, Resolved
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
 from fencepost.nemesis.upgrade.restart import Restart
@@ -101,14 +102,8 @@ class Course(ABC):
 
 async def all_run(act: Act) -> Proof:
     """Start the fault's nodes that are down, or all of the cluster if it names none; prove that all run."""
-    names, done = act.resolved.nodes or act.cluster.view().nodes, ""
+    names = act.resolved.nodes or act.cluster.view().nodes
     nodes = [act.cluster.runtime.nodes[name] for name in names]
-    for node in nodes:
-        if node.state in (NodeState.DEAD, NodeState.NEW):
-            await node.start()
-            done += f"{node.name} was down and was started; "
-    seen = {node.name: await node.evidence() for node in nodes}
-    down = [f"{name}: {evidence.text}" for name, evidence in seen.items() if evidence.state is not NodeState.RUNNING]
-    if down:
-        return Proof(FaultOutcome.INDETERMINATE, f"{done}not running: {', '.join(down)}")
-    return Proof(FaultOutcome.HEALED, f"{done}all run")
+    down = [f"{node.name} was down and was started" for node in nodes if node.state in (NodeState.DEAD, NodeState.NEW)]
+    proof = await started_again(nodes)
+    return Proof(proof.outcome, "; ".join([*down, proof.text]))

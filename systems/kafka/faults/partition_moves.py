@@ -15,7 +15,7 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Act, Cluster, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.restarts import started_if_dead
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
@@ -57,7 +57,7 @@ class PartitionMoves:
                 inject=lambda _: rounds.proven(
                     _moved_off(broker, before, cluster) if broker else _given_back(before, cluster)
                 ),
-                heal=lambda _: started_if_dead(broker, cluster) if broker else _nothing(),
+                heal=lambda part: started_again(part.nodes) if broker else _nothing(),
             )
             await asyncio.sleep(self.every_ns / 1e9)
 
