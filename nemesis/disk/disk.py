@@ -128,13 +128,7 @@ class Disk(FaultKind):
             action += f":when=1..{options.times}"
         all_traced: list[TracedNode] = []
         for node in act.nodes:
-            traced = TracedNode(
-                node,
-                calls=options.calls,
-                files=options.files,
-                action=action,
-                logs=node.place.kept / f"strace-{act.fault_id}.log",
-            )
+            traced = traced_node(act, node, calls=options.calls, files=options.files, action=action)
             all_traced.append(traced)
             act.undo(partial(_released, traced, [] if slow else ending))
             await traced.begin()
@@ -153,9 +147,19 @@ class Disk(FaultKind):
         return Proof(FaultOutcome.INDETERMINATE if down else FaultOutcome.HEALED, "; ".join([*down, *started]))
 
 
-async def _released(traced: TracedNode, ending: list[Node]) -> str:
+def traced_node(act: Act, node: Node, *, calls: str, files: str, action: str) -> TracedNode:
+    logs = node.place.kept / f"strace-{act.fault_id}.log"
+    return TracedNode(node, calls=calls, files=files, action=action, logs=logs)
+
+
+async def released(traced: TracedNode) -> None:
+    """Let the server go. Raises NotUndone."""
     if problem := await traced.end():
-        raise NotUndone(f"{problem} ({_hits_text(traced)})")
+        raise NotUndone(problem)
+
+
+async def _released(traced: TracedNode, ending: list[Node]) -> str:
+    await released(traced)
     if traced.calls().count:
         ending.append(traced.node)
     return _hits_text(traced)

@@ -18,7 +18,7 @@ from typing import Annotated, Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, NotUndone, Proof, Resolved, View
+from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
@@ -26,6 +26,7 @@ from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.disks.tree_copy import content_hash
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Placement
+from fencepost.nemesis.disk.disk import released, traced_node
 
 #: Longer than any fault: a held write must never happen.
 _HELD_US: Final = 600_000_000
@@ -64,15 +65,9 @@ class LostWrite(FaultKind):
         options, nodes = act.options(LostWriteOptions), act.nodes
         held: list[TracedNode] = []
         for node in nodes:
-            traced = TracedNode(
-                node,
-                calls="write",
-                files=options.files,
-                action=f"delay_enter={_HELD_US}",
-                logs=node.place.kept / f"strace-{act.fault_id}.log",
-            )
+            traced = traced_node(act, node, calls="write", files=options.files, action=f"delay_enter={_HELD_US}")
             held.append(traced)
-            act.undo(partial(_released, traced))
+            act.undo(partial(released, traced))
             # Replacing the tracer would release the writes that it holds.
             await traced.begin(follow=False)
         unwritten = await _await_writes(held)
@@ -99,11 +94,6 @@ class LostWrite(FaultKind):
 
     async def heal(self, act: Act) -> Proof:
         return await started_again(act.nodes)
-
-
-async def _released(traced: TracedNode) -> None:
-    if problem := await traced.end():
-        raise NotUndone(problem)
 
 
 async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:

@@ -7,27 +7,31 @@ part of this fault. Its proof is a node that leads in a higher epoch.
 A system may add a target whose leaders are others; its `means` say what one round does (`Moves`).
 """
 
+import asyncio
 import random
-from collections.abc import Mapping
-from typing import Annotated, Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.contract.leadership import MovesLeadership
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.leader_moves import LeaderMoves
-from fencepost.harness.faults.rounds import Play, Rounds
+from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import started_again
+from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
+from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
 
+_ASK_S: Final = 3.0
+#: Longest wait for a new leader; below the conductor's limit for one act.
+_MOVED_S: Final = 8.0
+_LOOK_S: Final = 0.01
 
-@runtime_checkable
-class Moves(Protocol):
-    """Changes of leaders, one after another."""
 
-    def play(self, act: Act) -> Play | str:
-        """Return what one round does, or why there is nothing to do."""
-        ...
+#: Returns what one round does: one move. Returns a text when no move is possible, which says why.
+Moves = Callable[[Act], Play | str]
 
 
 class ChurnOptions(FaultOptions, frozen=True, kw_only=True):
@@ -60,22 +64,107 @@ class Churn(FaultKind):
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        seed = draw.getrandbits(32)
-        options = spec.own(ChurnOptions)
-        every_ns = int(options.every)
-        details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed}
+        seed, options = draw.getrandbits(32), spec.own(ChurnOptions)
         if view.leader is None:
             return Skip("no node was known to lead")
-        moves = LeaderMoves(every_ns=every_ns, seed=seed, by=options.by)
-        return Resolved(nodes=(view.leader,), means=moves, details={**details, "by": moves.by})
+        details = {"every_ms": options.every // 10**6, "churn_seed": seed, "by": options.by}
+        return Resolved(nodes=(view.leader,), seed=seed, means=_leader_moves, details=details)
 
     async def inject(self, act: Act) -> Proof:
         moves = act.resolved.means
-        assert isinstance(moves, Moves), "made by resolve"
-        play = moves.play(act)
+        assert callable(moves), "made by resolve"
+        play = moves(act)
         if isinstance(play, str):
             return Proof(FaultOutcome.INDETERMINATE, play)
         return await Rounds(play, "move").begin(act)
 
     async def heal(self, act: Act) -> Proof:
         return Proof(FaultOutcome.HEALED, "")
+
+
+def _leader_moves(act: Act) -> Play | str:
+    """Ask the system where it hands over on request, else restart the leader."""
+    cluster, options = act.cluster, act.options(ChurnOptions)
+    asks = isinstance(cluster.system, MovesLeadership)
+    if options.by == "ask" and not asks:
+        return f"{cluster.system.profile.name} does not move its leadership on request"
+    restarts = options.by == "restart" or not asks
+    draw = random.Random(act.resolved.seed)
+
+    async def move(number: int, rounds: Rounds) -> None:
+        began_s = asyncio.get_running_loop().time()
+        pair = _next(act, draw.random(), restarts=restarts)
+        if isinstance(pair, Skip):
+            await asyncio.sleep(PATIENCE_S)
+            return
+        leader, to = pair
+        details: dict[str, str | int] = {"move": rounds.count, "by": "restart" if restarts else "ask"}
+        await act.part(
+            Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to}),
+            inject=lambda _: rounds.proven(
+                _restarted(leader, cluster) if restarts else _handed_over(leader, to, cluster)
+            ),
+            heal=lambda part: started_again(part.nodes),
+        )
+        await asyncio.sleep(max(began_s + options.every / 1e9 - asyncio.get_running_loop().time(), 0.0))
+
+    return move
+
+
+def _next(act: Act, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
+    """Choose the leader and its successor; both must run, and no other fault may act on them."""
+    cluster, view = act.cluster, act.cluster.view()
+    if view.leader is None:
+        return Skip("no node was known to lead")
+    busy = act.disturbed() | view.unready
+    running = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.RUNNING}
+    free = [node for node in view.voters if node in running - busy]
+    others = [node for node in free if node != view.leader]
+    if view.leader not in running - busy or not others:
+        return Skip("another fault acts on the leader, or on every node that could take over")
+    if restarts and view.leader in view.voters and len(others) <= len(view.voters) // 2:
+        return Skip("too few other nodes run to elect a leader")
+    return view.leader, others[int(preference * len(others))]
+
+
+async def _handed_over(leader: str, to: str, cluster: Cluster) -> Proof:
+    system = cluster.system
+    assert isinstance(system, MovesLeadership)
+    before, layout = cluster.view(), cluster.runtime.layout
+    asked_ns = cluster.records.now_ns()
+    try:
+        await system.move_leadership(layout[leader], layout[to], timeout_s=_ASK_S)
+    except Definite as error:
+        return Proof(FaultOutcome.SKIPPED, f"{leader} will not hand over to {to}: {error}")
+    except Indefinite as error:
+        return await _moved(before, cluster, asked_ns, f"{leader} was asked to hand over to {to} ({error})")
+    return await _moved(before, cluster, asked_ns, f"{leader} handed over to {to}")
+
+
+async def _restarted(leader: str, cluster: Cluster) -> Proof:
+    before, node = cluster.view(), cluster.runtime.nodes[leader]
+    asked_ns = cluster.records.now_ns()
+    await node.kill()
+    await node.start()
+    return await _moved(before, cluster, asked_ns, f"{leader} was killed and started again")
+
+
+async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str) -> Proof:
+    """Wait until a node leads in a higher epoch; a restarted leader may be elected again."""
+    deadline_ns = asked_ns + round(_MOVED_S * 1e9)
+    while True:
+        view, now_ns = cluster.view(), cluster.records.now_ns()
+        if view.leader is not None and _later(before, view):
+            took_ms = (now_ns - asked_ns) / 1e6
+            return Proof(
+                FaultOutcome.INSTALLED, f"{done}; {view.leader} led in epoch {view.epoch} after {took_ms:.0f} ms"
+            )
+        if now_ns > deadline_ns:
+            return Proof(FaultOutcome.INDETERMINATE, f"{done}; no higher epoch was seen within {_MOVED_S:g} s")
+        await asyncio.sleep(_LOOK_S)
+
+
+def _later(before: View, now: View) -> bool:
+    if before.epoch is None or now.epoch is None:
+        return now.leader != before.leader
+    return now.epoch > before.epoch

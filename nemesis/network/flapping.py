@@ -21,14 +21,14 @@ from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpe
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import Effect, Link, Reach
+from fencepost.harness.runtime.network import Effect, Reach
+from fencepost.nemesis.network.partition import prove_open
 
 #: The period where the system names no bound.
 _USUAL_NS: Final = 1_000_000_000
 #: Shorter cuts would be over before they are proven.
 _LEAST_NS: Final = 300_000_000
 _PROBE_S: Final = 0.1
-_OPEN_PROBE_S: Final = 1.0
 
 
 class FlappingOptions(LinkChoice, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Flapping(FaultKind):
         return await Rounds(cut, "cut").begin(act)
 
     async def heal(self, act: Act) -> Proof:
-        return await _opened(act.resolved.threatens, act)
+        return await prove_open(act.resolved.threatens, act)
 
 
 async def _shut(part: Act) -> Proof:
@@ -96,17 +96,4 @@ async def _shut(part: Act) -> Proof:
 
 async def _open(part: Act, whole: Act) -> Proof:
     await part.cluster.runtime.network.withdraw(part.fault_id)
-    return await _opened(frozenset(part.resolved.links), whole)
-
-
-async def _opened(links: frozenset[Link], whole: Act) -> Proof:
-    """Prove that every link is open that no other fault cuts. Nodes on which another fault acts prove nothing."""
-    network = whole.cluster.runtime.network
-    free = [link for link in links if link not in network.blocked]
-    reaches = await network.probe(free, _OPEN_PROBE_S)
-    others = whole.disturbed()
-    closed = {link for link, reach in reaches.items() if reach is not Reach.OPEN and link not in network.blocked}
-    shut = sorted(str(link) for link in closed if not others & {*link})
-    if shut:
-        return Proof(FaultOutcome.INDETERMINATE, f"still shut: {', '.join(shut)}")
-    return Proof(FaultOutcome.HEALED, f"{len(free) - len(closed)} of {len(links)} links open")
+    return await prove_open(part.resolved.links, whole)

@@ -9,7 +9,7 @@ shapes of its own.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
@@ -107,19 +107,22 @@ class Partition(FaultKind):
         return await prove_links(act)
 
     async def heal(self, act: Act) -> Proof:
-        network, links = act.cluster.runtime.network, act.resolved.links
-        await network.withdraw(act.fault_id)
-        # Another fault may still cut some of these links: only the others must be open.
-        freed = [link for link in links if link not in network.blocked]
-        disturbed = act.disturbed()
-        reaches = await network.probe(freed, _SECOND_PROBE_S)
-        disturbed |= act.disturbed()
-        closed = sorted(link for link, reach in reaches.items() if reach is not Reach.OPEN)
-        shut = [str(link) for link in closed if not disturbed & {*link}]
-        if shut:
-            return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
-        others = f"; shut while other faults are at work there: {', '.join(map(str, closed))}" if closed else ""
-        return Proof(FaultOutcome.HEALED, f"{len(freed) - len(closed)} of {len(links)} links open again{others}")
+        await act.cluster.runtime.network.withdraw(act.fault_id)
+        return await prove_open(act.resolved.links, act)
+
+
+async def prove_open(links: Collection[Link], act: Act) -> Proof:
+    """Prove that every link is open that no other fault cuts. Nodes on which another fault acts prove nothing."""
+    network, disturbed = act.cluster.runtime.network, act.disturbed()
+    freed = [link for link in links if link not in network.blocked]
+    reaches = await network.probe(freed, _SECOND_PROBE_S)
+    disturbed |= act.disturbed()
+    closed = sorted(link for link, reach in reaches.items() if reach is not Reach.OPEN)
+    shut = [str(link) for link in closed if not disturbed & {*link} and link not in network.blocked]
+    if shut:
+        return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
+    others = f"; shut while other faults are at work there: {', '.join(map(str, closed))}" if closed else ""
+    return Proof(FaultOutcome.HEALED, f"{len(freed) - len(closed)} of {len(links)} links open again{others}")
 
 
 def _subjects(placement: Placement) -> list[str]:

@@ -534,7 +534,7 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
 
 
 def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.harness.faults.leader_moves._MOVED_S", 0.05)
+    monkeypatch.setattr("fencepost.nemesis.leadership.churn._MOVED_S", 0.05)
     run = Run()
     run_virtual(for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
     assert run.runtime.nodes["n2"].actions[:2] == ["kill", "start"]

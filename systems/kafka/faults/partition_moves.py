@@ -9,7 +9,6 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
@@ -34,34 +33,27 @@ _SHOWN: Final = 3
 _Moved = Callable[[PartitionReign, PartitionReign], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionMoves:
-    """Moves of the leaders of topic partitions; `seed` draws the broker among equals."""
+def _moves(act: Act) -> Play:
+    """Return what one round does: one move."""
+    draw, cluster = random.Random(act.resolved.seed), act.cluster
 
-    every_ns: int
-    seed: int
+    async def move(number: int, rounds: Rounds) -> None:
+        step = await _next(act, draw.random())
+        if isinstance(step, Skip):
+            await asyncio.sleep(PATIENCE_S)
+            return
+        broker, before = step
+        details = {"move": rounds.count, "by": "restart" if broker else "ask", "partitions": len(before)}
+        await act.part(
+            Resolved(nodes=(broker,) if broker else (), details=details),
+            inject=lambda _: rounds.proven(
+                _moved_off(broker, before, cluster) if broker else _given_back(before, cluster)
+            ),
+            heal=lambda part: started_again(part.nodes) if broker else _nothing(),
+        )
+        await asyncio.sleep(act.options(ChurnOptions).every / 1e9)
 
-    def play(self, act: Act) -> Play:
-        """Return what one round does: one move."""
-        draw, cluster = random.Random(self.seed), act.cluster
-
-        async def move(number: int, rounds: Rounds) -> None:
-            step = await _next(act, draw.random())
-            if isinstance(step, Skip):
-                await asyncio.sleep(PATIENCE_S)
-                return
-            broker, before = step
-            details = {"move": rounds.count, "by": "restart" if broker else "ask", "partitions": len(before)}
-            await act.part(
-                Resolved(nodes=(broker,) if broker else (), details=details),
-                inject=lambda _: rounds.proven(
-                    _moved_off(broker, before, cluster) if broker else _given_back(before, cluster)
-                ),
-                heal=lambda part: started_again(part.nodes) if broker else _nothing(),
-            )
-            await asyncio.sleep(self.every_ns / 1e9)
-
-        return move
+    return move
 
 
 class Partitions:
@@ -83,7 +75,7 @@ class Partitions:
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         every_ns, seed = int(spec.own(ChurnOptions).every), draw.getrandbits(32)
         details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed, "of": "partitions"}
-        return Resolved(nodes=(), means=PartitionMoves(every_ns=every_ns, seed=seed), details=details)
+        return Resolved(nodes=(), seed=seed, means=_moves, details=details)
 
 
 PARTITIONS: Final = Partitions()
