@@ -1,4 +1,7 @@
-"""Starts servers again that a fault ended, and proves that they run."""
+"""Starts servers again that a fault ended, and proves that they run; waits for what servers do."""
+
+import asyncio
+from collections.abc import Callable
 
 from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
@@ -14,3 +17,11 @@ async def started_again(nodes: list[Node]) -> Proof:
     if down:
         return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
     return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")
+
+
+async def until(condition: Callable[[], bool], within_s: float, *, look_s: float = 0.05) -> None:
+    """Wait until the condition holds or the time is over."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + within_s
+    while not condition() and loop.time() < end_s:
+        await asyncio.sleep(min(look_s, max(end_s - loop.time(), 0.0)))

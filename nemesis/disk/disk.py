@@ -31,6 +31,7 @@ from fencepost.harness.faults.kind import (
     View,
     refuse_foreign,
 )
+from fencepost.harness.faults.restarts import until
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not
@@ -142,7 +143,9 @@ class Disk(FaultKind):
         return Proof(FaultOutcome.INSTALLED, text)
 
     async def heal(self, act: Act) -> Proof:
-        await asyncio.gather(*(_await_end(node) for node in act.kept(list) or ()))
+        # One that lives on is left alone.
+        ending: list[Node] = act.kept(list) or []
+        await until(lambda: all(node.state is NodeState.DEAD for node in ending), _END_S, look_s=_LOOK_S)
         started, down = await restart_the_dead(act)
         return Proof(FaultOutcome.INDETERMINATE if down else FaultOutcome.HEALED, "; ".join([*down, *started]))
 
@@ -184,13 +187,6 @@ async def _let_go(traced: TracedNode, times: int) -> None:
     while traced.calls().count < times:
         await asyncio.sleep(_LOOK_S)
     await traced.end()
-
-
-async def _await_end(node: Node) -> None:
-    """Wait for a server that may be about to end because of an error; one that lives on is left alone."""
-    deadline = asyncio.get_running_loop().time() + _END_S
-    while node.state is not NodeState.DEAD and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(_LOOK_S)
 
 
 async def restart_the_dead(act: Act) -> tuple[list[str], list[str]]:

@@ -19,7 +19,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
-from fencepost.harness.faults.restarts import started_again
+from fencepost.harness.faults.restarts import started_again, until
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
@@ -70,12 +70,16 @@ class LostWrite(FaultKind):
             act.undo(partial(released, traced))
             # Replacing the tracer would release the writes that it holds.
             await traced.begin(follow=False)
-        unwritten = await _await_writes(held)
-        if unwritten:
+
+        def unwritten() -> list[str]:
+            return [traced.node.name for traced in held if not traced.calls().unreturned]
+
+        await until(lambda: not unwritten(), _WRITE_S, look_s=_LOOK_S)
+        if names := unwritten():
             for traced in held:
                 await traced.end()
-            names = ", ".join(traced.node.name for traced in unwritten)
-            return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {names} wrote nothing for {_WRITE_S:g} s")
+            text = f"no server was killed: {', '.join(names)} wrote nothing for {_WRITE_S:g} s"
+            return Proof(FaultOutcome.INDETERMINATE, text)
         await asyncio.sleep(options.hold / 1e9)
         before = {traced.node.name: _hashes(traced) for traced in held}
         await asyncio.gather(*(node.kill() for node in nodes))
@@ -94,17 +98,6 @@ class LostWrite(FaultKind):
 
     async def heal(self, act: Act) -> Proof:
         return await started_again(act.nodes)
-
-
-async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:
-    """Wait until a write of every server is held; return the servers without one."""
-    loop = asyncio.get_running_loop()
-    deadline_s = loop.time() + _WRITE_S
-    while True:
-        missing = [traced for traced in held if not traced.calls().unreturned]
-        if not missing or loop.time() > deadline_s:
-            return missing
-        await asyncio.sleep(_LOOK_S)
 
 
 def _hashes(traced: TracedNode) -> dict[str, str]:

@@ -34,6 +34,7 @@ from fencepost.harness.faults.kind import (
     choose_nodes,
 )
 from fencepost.harness.faults.member_requests import Look, MemberRequests
+from fencepost.harness.faults.restarts import until
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
@@ -87,10 +88,8 @@ class _Departure:
     async def _end(self) -> None:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        while self.membership.ends_removed and self.node.state is not NodeState.DEAD:
-            if loop.time() - began_s > _ENDED_S:
-                break
-            await asyncio.sleep(_POLL_S)
+        if self.membership.ends_removed:
+            await until(lambda: self.node.state is NodeState.DEAD, _ENDED_S)
         if self.node.state is not NodeState.DEAD:
             await self.node.kill()
             self.was_killed = True

@@ -4,7 +4,6 @@ The end is proven by the process being gone, the start by a new process that ser
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -118,14 +117,6 @@ async def _is_ready(node: Node, cluster: Cluster) -> bool:
             return await cluster.system.ready(node)
     except Exception:
         return False
-
-
-async def until(condition: Callable[[], bool], deadline_s: float) -> None:
-    """Wait until the condition holds or the time is over."""
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + deadline_s
-    while not condition() and loop.time() < end_s:
-        await asyncio.sleep(min(_LOOK_S, max(end_s - loop.time(), 0.0)))
 
 
 def _last_line(node: Node) -> str:

@@ -33,13 +33,14 @@ from fencepost.harness.faults.kind import (
     View,
     choose_nodes,
 )
+from fencepost.harness.faults.restarts import until
 from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, Stops
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
-from fencepost.nemesis.upgrade.restart import Release, Restart, until
+from fencepost.nemesis.upgrade.restart import Release, Restart
 
 #: Longest wait for all other nodes to serve, before the next restart.
 _OTHERS_S: Final = 10.0

@@ -22,6 +22,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import until
 from fencepost.harness.history import (
     NEW_DISK,
     Effects,
@@ -34,7 +35,7 @@ from fencepost.harness.history import (
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
-from fencepost.nemesis.upgrade.restart import Restart, until
+from fencepost.nemesis.upgrade.restart import Restart
 from fencepost.systems.kafka.contract.migration import MEANINGS, MigratesMetadata, Migration, Phase, Stage, Turn
 from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 
