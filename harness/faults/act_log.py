@@ -11,7 +11,7 @@ from fencepost.harness.results.schedule_rows import FORMAT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ActRecord:
     """One fault, or one part of a fault, as it is recorded. `act` is None until it is known what it acts on."""
 
     fault_id: int
@@ -38,7 +38,7 @@ class ActLog:
 
     def write(
         self,
-        told: Told,
+        record: ActRecord,
         action: FaultAction,
         stage: FaultStage,
         *,
@@ -46,17 +46,17 @@ class ActLog:
         skip: Skip | None = None,
     ) -> None:
         """Write one event and one line; `skip` and `proof` go with the end of an action."""
-        entry, view = told.entry, told.view
-        resolved = told.act.resolved if told.act else None
+        entry, view = record.entry, record.view
+        resolved = record.act.resolved if record.act else None
         outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
-        if told.part_of is not None:
-            details[PART_OF] = told.part_of
-        if action is FaultAction.HEAL and told.ended is not None:
-            details["ended_by"] = told.ended.seen or "its length: the event did not come"
+        if record.part_of is not None:
+            details[PART_OF] = record.part_of
+        if action is FaultAction.HEAL and record.ended is not None:
+            details["ended_by"] = record.ended.seen or "its length: the event did not come"
         event = self._records.record(
             FaultEvent,
-            fault_id=told.fault_id,
+            fault_id=record.fault_id,
             fault=entry.spec.fault,
             action=action,
             stage=stage,
@@ -74,10 +74,10 @@ class ActLog:
         self._sink(
             {
                 "format": FORMAT,
-                "fault_id": told.fault_id,
+                "fault_id": record.fault_id,
                 "worker": entry.worker,
                 "number": entry.number,
-                "part_of": told.part_of,
+                "part_of": record.part_of,
                 "spec": entry.spec.text,
                 "action": str(action),
                 "stage": str(stage),
@@ -87,9 +87,9 @@ class ActLog:
                 "time_ns": event.time_ns,
                 "duration_ns": entry.duration_ns,
                 "draw_seed": entry.draw_seed,
-                "when": asdict(told.seen) if told.seen else None,
-                "end": asdict(told.ended) if told.ended and action is FaultAction.HEAL else None,
-                "waited_ns": told.waited_ns,
+                "when": asdict(record.seen) if record.seen else None,
+                "end": asdict(record.ended) if record.ended and action is FaultAction.HEAL else None,
+                "waited_ns": record.waited_ns,
                 "nodes": list(resolved.nodes) if resolved else [],
                 "severed": [str(link) for link in resolved.links] if resolved else [],
                 "details": details,

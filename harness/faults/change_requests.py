@@ -115,7 +115,7 @@ class ChangeRequests:
             The last look, and what it lacks.
         """
         loop = asyncio.get_running_loop()
-        ask_s, asked = loop.time(), False
+        ask_s, requests = loop.time(), 0
         deadline_s = ask_s + timeout_s
         while True:
             seen = await look()
@@ -123,9 +123,10 @@ class ChangeRequests:
             if missing is None or loop.time() >= deadline_s:
                 return seen, missing
             if change is not None and loop.time() >= ask_s:
-                if asked and enough is not None and await enough():
+                if requests and enough is not None and await enough():
                     return seen, missing
-                ask_s, asked = loop.time() + (_REFUSED_S if await self.ask(change) else seen_s or _SEEN_S), True
+                requests += 1
+                ask_s = loop.time() + (_REFUSED_S if await self.ask(change) else seen_s or _SEEN_S)
             await asyncio.sleep(_POLL_S)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from fencepost.harness.base.quorum import Damage, Pair, Quorum, majority, worst
-from fencepost.harness.faults.act_log import ActLog, Told
+from fencepost.harness.faults.act_log import ActLog, ActRecord
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
 from fencepost.harness.faults.fault_options import Seen
 from fencepost.harness.faults.kind import Act, Cluster, Doing, FaultKind, FaultSpec, Proof, Resolved, Skip, View
@@ -67,21 +67,21 @@ class Conductor:
         self._log = ActLog(cluster.records, faults, schedule_sink)
         self._view = cluster.view
         self._keep_quorum = keep_quorum
-        self._active: dict[int, Told] = {}
+        self._active: dict[int, ActRecord] = {}
         #: Watches for the events that end faults in force early, from before their injection.
         self._endings: dict[int, EventWatch] = {}
         #: Nodes whose disks faults have damaged: that stays.
         self._damaged: set[str] = set()
         #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
-        self._doubtful: dict[int, Told] = {}
+        self._doubtful: dict[int, ActRecord] = {}
 
     @property
     def current(self) -> str | None:
         """The faults in force, in one line for a person; None when there are none."""
         texts = []
-        for told in self._active.values():
-            nodes = ", ".join(told.act.resolved.nodes) if told.act else ""
-            texts.append(f"{told.entry.spec.fault} of {nodes or told.entry.spec.target}")
+        for record in self._active.values():
+            nodes = ", ".join(record.act.resolved.nodes) if record.act else ""
+            texts.append(f"{record.entry.spec.fault} of {nodes or record.entry.spec.target}")
         return "; ".join(texts) or None
 
     async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
@@ -136,21 +136,21 @@ class Conductor:
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:
             skip = Skip(trigger.missed)
-        told, skip = await self._resolve(entry, seen, skip, stop)
-        self._log.write(told, FaultAction.INJECT, FaultStage.BEGIN)
+        record, skip = await self._resolve(entry, seen, skip, stop)
+        self._log.write(record, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
-            self._log.write(told, FaultAction.INJECT, FaultStage.END, skip=skip)
-            return Injected(told.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
-        act = told.act
+            self._log.write(record, FaultAction.INJECT, FaultStage.END, skip=skip)
+            return Injected(record.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
+        act = record.act
         assert act is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
-        self._active[act.fault_id] = told
+        self._active[act.fault_id] = record
         fault = self._faults[entry.spec.fault]
         self._damaged |= damaged_by(fault, entry.spec, act.resolved)
         if (ending := entry.spec.options.ending) is not None:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
         proof = await self._guard(fault.inject(act), fault.act_deadline_s)
-        self._log.write(told, FaultAction.INJECT, FaultStage.END, proof=proof)
+        self._log.write(record, FaultAction.INJECT, FaultStage.END, proof=proof)
         return Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
@@ -177,22 +177,22 @@ class Conductor:
         return proof
 
     async def _heal(self, fault_id: int) -> Proof:
-        told = replace(self._active[fault_id], view=self._view())
-        fault = self._faults[told.entry.spec.fault]
-        return await self._recorded(told, fault.heal, fault.act_deadline_s)
+        record = replace(self._active[fault_id], view=self._view())
+        fault = self._faults[record.entry.spec.fault]
+        return await self._recorded(record, fault.heal, fault.act_deadline_s)
 
-    async def _recorded(self, told: Told, heal: Doing, limit_s: float) -> Proof:
-        assert told.act is not None
-        self._log.write(told, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(told.act.healed(heal), limit_s)
-        self._log.write(told, FaultAction.HEAL, FaultStage.END, proof=proof)
+    async def _recorded(self, record: ActRecord, heal: Doing, limit_s: float) -> Proof:
+        assert record.act is not None
+        self._log.write(record, FaultAction.HEAL, FaultStage.BEGIN)
+        proof = await self._guard(record.act.healed(heal), limit_s)
+        self._log.write(record, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof
 
     def _let_go(self, fault_id: int, proof: Proof) -> None:
-        told = self._active.pop(fault_id, None)
+        record = self._active.pop(fault_id, None)
         self._endings.pop(fault_id, None)
-        if told is not None and proof.outcome is not FaultOutcome.HEALED:
-            self._doubtful[fault_id] = told
+        if record is not None and proof.outcome is not FaultOutcome.HEALED:
+            self._doubtful[fault_id] = record
 
     async def _guard(self, action: Awaitable[Proof], limit_s: float) -> Proof:
         deadline = asyncio.timeout(limit_s)
@@ -209,44 +209,44 @@ class Conductor:
         """Carry out one part of a fault in force; see `Act.part`."""
         act = Act(fault_id=next(self._cluster.fault_ids), resolved=resolved, cluster=self._cluster)
         whole = self._active[of.fault_id]
-        told = replace(whole, fault_id=act.fault_id, view=self._view(), act=act, part_of=of.fault_id)
+        record = replace(whole, fault_id=act.fault_id, view=self._view(), act=act, part_of=of.fault_id)
         limit_s = self._faults[whole.entry.spec.fault].act_deadline_s
-        self._log.write(told, FaultAction.INJECT, FaultStage.BEGIN)
+        self._log.write(record, FaultAction.INJECT, FaultStage.BEGIN)
         try:
             proof = await self._guard(inject(act), limit_s)
-            self._log.write(told, FaultAction.INJECT, FaultStage.END, proof=proof)
+            self._log.write(record, FaultAction.INJECT, FaultStage.END, proof=proof)
             await asyncio.sleep(hold_ns / 1e9)
         finally:
             # The healing of the whole cancels its parts. One that is being healed then is healed to its end first.
-            healed = await _to_the_end(self._recorded(told, heal, limit_s))
+            healed = await _to_the_end(self._recorded(record, heal, limit_s))
         return proof if healed.outcome is FaultOutcome.HEALED else healed
 
     # -- when, and whether ----------------------------------------------------------------------------------------
 
     async def _resolve(
         self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
-    ) -> tuple[Told, Skip | None]:
+    ) -> tuple[ActRecord, Skip | None]:
         """Wait until the target can be resolved and no other fault is in the way; or say why the fault is skipped."""
         fault = self._faults[entry.spec.fault]
         from_ns = self._records.now_ns()
-        told = Told(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
+        record = ActRecord(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
         while skip is None:
             waited_ns = self._records.now_ns() - from_ns
-            told = replace(told, view=self._view(), waited_ns=waited_ns)
-            target = fault.choose(entry.spec, told.view, random.Random(entry.draw_seed))
+            record = replace(record, view=self._view(), waited_ns=waited_ns)
+            target = fault.choose(entry.spec, record.view, random.Random(entry.draw_seed))
             if isinstance(target, Skip):
-                if told.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
+                if record.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
                     skip = target
             else:
-                obstacle = self._obstacle(fault, entry.spec, target, told.view)
+                obstacle = self._obstacle(fault, entry.spec, target, record.view)
                 if obstacle is None:
-                    act = Act(fault_id=told.fault_id, resolved=target, cluster=self._cluster)
-                    return replace(told, act=act), None
+                    act = Act(fault_id=record.fault_id, resolved=target, cluster=self._cluster)
+                    return replace(record, act=act), None
                 if waited_ns >= HELD_WAIT_S * 1e9:
                     skip = Skip(obstacle)
             if skip is None and not await self._sleep_until(self._records.now_ns() + round(_LOOK_S * 1e9), stop):
                 skip = Skip("the main phase ended while the fault was waiting")
-        return told, skip
+        return record, skip
 
     def _obstacle(self, fault: FaultKind, spec: FaultSpec, resolved: Resolved, view: View) -> str | None:
         """Return why this injection must wait or be skipped; None when nothing is in the way."""
@@ -281,7 +281,7 @@ class Conductor:
         return [(seen,), *(damages_of(fault, act.resolved) for fault, act in active if act)]
 
     def _disturbed(self, fault_id: int) -> frozenset[str]:
-        others = (told.act for number, told in self._active.items() if number != fault_id)
+        others = (record.act for number, record in self._active.items() if number != fault_id)
         return frozenset(node for act in others if act for node in act.resolved.nodes)
 
     async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:

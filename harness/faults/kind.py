@@ -321,7 +321,7 @@ class Act:
 
     async def healed(self, heal: Doing) -> Proof:
         """Undo what is left, then heal. A step that fails is tried again by the next healing, and doubts this one."""
-        failed, found = [], []
+        failed, texts = [], []
         for step in reversed(self._left[:]):
             try:
                 text = await step()
@@ -331,8 +331,8 @@ class Act:
                 failed.append(f"{type(error).__name__}: {error}")
             else:
                 self._left.remove(step)
-                found += [text] if text else []
-        self.undone += reversed(found)
+                texts += [text] if text else []
+        self.undone += reversed(texts)
         proof = await heal(self)
         text = "; ".join(filter(None, [*self.undone, proof.text]))
         if not failed:

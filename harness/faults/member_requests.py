@@ -109,8 +109,8 @@ class MemberRequests(ChangeRequests):
         membership, others = self._membership, self._others()
         if not isinstance(membership, LetsGoLate):
             return False
-        said, _ = await self.answers(others, lambda at: membership.is_removed(self._member, at=at, timeout_s=LOOK_S))
-        return sum(said.values()) >= majority(others) and all(said.values())
+        answers, _ = await self.answers(others, lambda at: membership.is_removed(self._member, at=at, timeout_s=LOOK_S))
+        return sum(answers.values()) >= majority(others) and all(answers.values())
 
     async def ask_to_add(self, spec: NodeSpec) -> None:
         """Send one request to add the member; wait a moment after a refusal."""

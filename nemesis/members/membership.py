@@ -160,8 +160,7 @@ class MembershipChange(FaultKind):
 
     async def inject(self, act: Act) -> Proof:
         (node,), cluster = act.nodes, act.cluster
-        if not isinstance(cluster.system, ChangesMembers):
-            return Proof(FaultOutcome.INDETERMINATE, f"the members of {cluster.system.profile.name} cannot be changed")
+        assert isinstance(cluster.system, ChangesMembers), "refused before the run"
         membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
         requests = MemberRequests(membership, cluster, node.name)
         look = await requests.look()

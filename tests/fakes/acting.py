@@ -1,10 +1,17 @@
 """Injects and heals one fault without the conductor, and as it does: the act is kept from the one to the other."""
 
+import random
 from weakref import WeakKeyDictionary
 
-from fencepost.harness.faults.kind import Act, Cluster, FaultKind, Proof, Resolved
+from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, View
 
 ACTS: WeakKeyDictionary[FaultKind, dict[int, Act]] = WeakKeyDictionary()
+
+
+def aimed(fault: FaultKind, spec: FaultSpec, view: View, draw: random.Random) -> Resolved:
+    resolved = fault.choose(spec, view, draw)
+    assert isinstance(resolved, Resolved)
+    return resolved
 
 
 def act_of(fault: FaultKind, fault_id: int, resolved: Resolved, cluster: Cluster) -> Act:

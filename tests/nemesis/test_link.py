@@ -32,9 +32,7 @@ def _spec(text: str) -> FaultSpec:
 
 
 def _resolved(text: str, view: View = VIEW) -> Resolved:
-    resolved = LinkFault().choose(_spec(text), view, random.Random(0))
-    assert isinstance(resolved, Resolved)
-    return resolved
+    return acting.aimed(LinkFault(), _spec(text), view, random.Random(0))
 
 
 def _shape(text: str) -> Shape:

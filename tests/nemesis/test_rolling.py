@@ -17,7 +17,7 @@ from fencepost.harness.contract.membership import with_features
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
-from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, Skip, View
 from fencepost.harness.faults.schedule import Entry, draw_schedules, parse_faults, recorded_entries, versions_needed
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest
@@ -430,8 +430,7 @@ def test_a_server_killed_amidst_is_started_by_the_healing() -> None:
 def test_healing_is_idempotent_and_heals_what_never_began() -> None:
     run, rolling = Run(), Rolling()
     run.runtime.nodes["n3"].state = NodeState.DEAD
-    resolved = rolling.choose(rolling.spec("all"), run.view(), random.Random(1))
-    assert isinstance(resolved, Resolved)
+    resolved = acting.aimed(rolling, rolling.spec("all"), run.view(), random.Random(1))
     for _ in range(2):
         proof = run_virtual(acting.heal(rolling, 0, resolved, run.cluster))
         assert proof.outcome is FaultOutcome.HEALED

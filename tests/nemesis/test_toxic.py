@@ -39,9 +39,7 @@ def _spec(text: str) -> FaultSpec:
 
 
 def _resolved(text: str, view: View = VIEW) -> Resolved:
-    resolved = ToxicFault().choose(_spec(text), view, random.Random(0))
-    assert isinstance(resolved, Resolved)
-    return resolved
+    return acting.aimed(ToxicFault(), _spec(text), view, random.Random(0))
 
 
 def _toxic(text: str) -> Toxic:

@@ -61,9 +61,7 @@ class Scene:
     def resolved(self, text: str) -> Resolved:
         (spec,) = parse_faults(text, {"clock-skew": self.fault}, Placement(nodes=len(self.lab.nodes)))
         view = View(nodes=tuple(self.lab.nodes), leader=None, epoch=None)
-        found = self.fault.choose(spec, view, random.Random(0))
-        assert isinstance(found, Resolved)
-        return found
+        return acting.aimed(self.fault, spec, view, random.Random(0))
 
     async def inject(self, text: str) -> tuple[int, Resolved, Proof]:
         resolved, self._count = self.resolved(text), self._count + 1

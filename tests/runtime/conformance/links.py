@@ -51,8 +51,7 @@ WIDE_SHAPES: Final = ("partition:ring", "partition:bridge", "partition:minority:
 async def _resolved(cluster: Cluster, text: str) -> Resolved:
     fault = Partition()
     (spec,) = parse_faults(text, {"partition": fault}, Placement(nodes=len(cluster.names)))
-    resolved = fault.choose(spec, await cluster.view(), random.Random(text))
-    assert isinstance(resolved, Resolved)
+    resolved = acting.aimed(fault, spec, await cluster.view(), random.Random(text))
     assert resolved.links
     return resolved
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.faults.kind import Resolved, View
+from fencepost.harness.faults.kind import View
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
@@ -100,8 +100,7 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
             for number, kind in enumerate(kinds):
                 faults = registry.faults()
                 (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, placement)
-                resolved = faults["toxic"].choose(spec, view, random.Random(0))
-                assert isinstance(resolved, Resolved)
+                resolved = acting.aimed(faults["toxic"], spec, view, random.Random(0))
                 injected = await acting.inject(faults["toxic"], number, resolved, cluster_of(scene))
                 assert injected.outcome is FaultOutcome.INSTALLED, injected.text
                 if kind == "black-hole":

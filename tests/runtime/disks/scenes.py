@@ -25,7 +25,7 @@ _DEADLINE_S = 60.0
 
 async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     """A healthy cluster of `system` under each of `faults` in turn, written to all the time."""
-    from fencepost.harness.faults.kind import Resolved, View
+    from fencepost.harness.faults.kind import View
     from fencepost.harness.faults.schedule import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.artifacts import Artifacts
@@ -50,8 +50,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
             (spec,) = parse_faults(text, known, Placement(nodes=len(lab.nodes)))
             fault = known[spec.fault]
             view = View(nodes=tuple(lab.nodes), leader="n1", epoch=1)
-            resolved = fault.choose(spec, view, random.Random(fault_id))
-            assert isinstance(resolved, Resolved)
+            resolved = acting.aimed(fault, spec, view, random.Random(fault_id))
             await _more(added)
             injected = await acting.inject(fault, fault_id, resolved, cluster)
             healed = await acting.heal(fault, fault_id, resolved, cluster)
@@ -78,7 +77,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     """ZooKeeper's n2 after syncs that failed: it rejoins; then it is killed and started. What became of it."""
-    from fencepost.harness.faults.kind import Resolved, View
+    from fencepost.harness.faults.kind import View
     from fencepost.harness.faults.schedule import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.provider import Placement
@@ -97,8 +96,9 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     try:
         await _more(added)
         (spec,) = parse_faults("disk:n2:kind=failing", known, Placement(nodes=len(lab.nodes)))
-        resolved = known["disk"].choose(spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0))
-        assert isinstance(resolved, Resolved)
+        resolved = acting.aimed(
+            known["disk"], spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0)
+        )
         injected = await acting.inject(known["disk"], 1, resolved, cluster)
         await asyncio.sleep(args["seconds"])
         healed = await acting.heal(known["disk"], 1, resolved, cluster)

@@ -53,8 +53,7 @@ def nothing() -> None:
 def resolved(text: str, runtime: Writers) -> tuple[FaultKind, Resolved]:
     (spec,) = parse_faults(text, FAULTS, Placement())
     fault = registry.faults()[spec.fault]
-    found = fault.choose(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
-    assert isinstance(found, Resolved)
+    found = acting.aimed(fault, spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
     return fault, found
 
 
@@ -240,8 +239,7 @@ def test_a_server_that_is_just_ending_over_a_full_disk_is_started_again(monkeypa
         n1 = runtime.nodes["n1"]
         (spec,) = parse_faults("disk:n1:kind=full", FAULTS, Placement(nodes=1))
         fault = registry.faults()["disk"]
-        found = fault.choose(spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
-        assert isinstance(found, Resolved)
+        found = acting.aimed(fault, spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
         assert (await acting.inject(fault, 7, found, cluster_of(runtime))).outcome is FaultOutcome.INSTALLED
         # It met the limit just now, and waits for the processor.
         asyncio.get_running_loop().call_later(1.0, setattr, n1, "state", NodeState.DEAD)

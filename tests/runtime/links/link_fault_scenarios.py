@@ -94,6 +94,4 @@ async def _done(do: str, **_: Any) -> dict[str, Any]:
 
 def _resolved(lab: Lab, text: str, seed: int) -> Resolved:
     (spec,) = parse_faults(text, {"link": LinkFault()}, Placement(nodes=len(lab.nodes)))
-    resolved = LinkFault().choose(spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))
-    assert isinstance(resolved, Resolved)
-    return resolved
+    return acting.aimed(LinkFault(), spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))

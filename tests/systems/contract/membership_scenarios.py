@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, prepare
-from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
+from fencepost.harness.faults.kind import Cluster, Proof, View
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy
@@ -156,8 +156,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     fault = MembershipChange()
     leader = await scene.led()
     spec = fault.spec(target, {"wipe": wipe} if wipe else {})
-    resolved = fault.choose(spec, scene.view(), random.Random(1))
-    assert isinstance(resolved, Resolved)
+    resolved = acting.aimed(fault, spec, scene.view(), random.Random(1))
     (name,) = resolved.nodes
     node, others = scene.lab.nodes[name], [m.name for m in scene.members if m.votes and m.name != name]
     before = await scene.lists()

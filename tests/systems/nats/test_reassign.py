@@ -103,9 +103,7 @@ class Scene:
         return await acting.heal(self.fault, 1, self.resolved(target), self.cluster)
 
     def resolved(self, target: str) -> Resolved:
-        found = self.fault.choose(self.fault.spec(target), self.view, Random(1))
-        assert isinstance(found, Resolved)
-        return found
+        return acting.aimed(self.fault, self.fault.spec(target), self.view, Random(1))
 
 
 def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

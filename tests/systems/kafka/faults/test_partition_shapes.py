@@ -195,8 +195,7 @@ def test_a_cluster_without_brokers_has_no_controller(fault: str) -> None:
 def test_a_shape_is_proven_and_healed() -> None:
     (spec,) = parse_faults("partition:total:of=n1:direction=out", FAULTS, _placement(ETCD))
     fault, runtime = FAULTS["partition"], FakeRuntime()
-    resolved = fault.choose(spec, _view(ETCD, "n2"), random.Random(1))
-    assert isinstance(resolved, Resolved)
+    resolved = acting.aimed(fault, spec, _view(ETCD, "n2"), random.Random(1))
 
     async def scenario() -> tuple[FaultOutcome, FaultOutcome]:
         injected = await acting.inject(fault, 0, resolved, cluster_of(runtime))
