@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from fencepost.campaigns import JUDGES
 from fencepost.harness.history import History
 from fencepost.harness.judging.judge import checkers_of, facts_of
 from fencepost.harness.plan import Plan
@@ -45,6 +46,10 @@ def test_the_example_has_the_guarantee_judged(system: str, guarantee: str) -> No
         return
     assert guarantee in _SILENT_ON_NOTHING, (example, sorted(judged))
     assert any(f'"{guarantee}"' in text for name in names for text in _sources(name)), example
+
+
+def test_some_system_states_what_the_proposals_operations_are_judged_for() -> None:
+    assert {each for of in JUDGES.values() for each in of} <= {guarantee for _, guarantee in _STATED}
 
 
 def test_each_name_that_is_listed_has_an_example() -> None:
