@@ -29,7 +29,6 @@ import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS
-from fencepost.harness.contract.leadership import BoundsLeases
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import (
     TRAIL,
@@ -108,7 +107,7 @@ class Election(Workload[ElectionOptions]):
 
     def defaults(self, system: System) -> ElectionOptions:
         members, has_locks = current_read(system), Interface.LOCKS in system.profile.interfaces
-        if isinstance(system, BoundsLeases):
+        if system.lease_bound is not None:
             if has_locks:
                 return ElectionOptions(members=members)
             # Where a term is no lock, an act is a transaction of its own kind, and takes longer.

@@ -34,8 +34,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import NEVER, Duration, Options, about, seconds
-from fencepost.harness.contract.listeners import OffersWatches
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import System, WatchKinds
 from fencepost.harness.coordination import (
     Bookmark,
     Changes,
@@ -120,17 +119,17 @@ class Watch(Workload[WatchOptions]):
         self._memory = WatchMemory()
 
     def defaults(self, system: System) -> WatchOptions:
-        mode, transactions = _modes(system)[0], _transactions(system)[0]
-        if _resumes(system):
+        mode, transactions = (system.watches or _LEAST).modes[0], _transactions(system)[0]
+        if (system.watches or _LEAST).resumes:
             return WatchOptions(watches=mode, transactions=transactions, resume="on", again_every=seconds(4))
         return WatchOptions(watches=mode, transactions=transactions)
 
     def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
         modes: dict[str, tuple[str, ...]] = {
-            "watches": tuple(mode.value for mode in _modes(system)),
+            "watches": tuple(mode.value for mode in (system.watches or _LEAST).modes),
             "transactions": _transactions(system),
         }
-        return modes if _resumes(system) else {**modes, "resume": ("off",), **_NOT_RESUMED}
+        return modes if (system.watches or _LEAST).resumes else {**modes, "resume": ("off",), **_NOT_RESUMED}
 
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
         if options.resume == "off" and options.again_every is not None:
@@ -261,15 +260,10 @@ def _period_ns(every: Duration | None) -> int:
     return 0 if every is None else max(1, every)
 
 
-def _modes(system: System) -> tuple[WatchMode, ...]:
-    return system.watch_modes if isinstance(system, OffersWatches) else (WatchMode.PERSISTENT,)
+#: What a workload of watches takes for granted of a system that says nothing of them.
+_LEAST: Final = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=False, keys_together=False)
 
 
 def _transactions(system: System) -> tuple[Literal["on", "off"], ...]:
     """The choices of the option `transactions`, the default first."""
-    together = isinstance(system, OffersWatches) and system.changes_keys_together
-    return ("on", "off") if together else ("off",)
-
-
-def _resumes(system: System) -> bool:
-    return isinstance(system, OffersWatches) and system.resumes_watches
+    return ("on", "off") if (system.watches or _LEAST).keys_together else ("off",)

@@ -9,7 +9,6 @@ import click
 
 from fencepost.harness.base.errors import FencepostError, unknown_choice
 from fencepost.harness.cli.output.help import Documented, Example
-from fencepost.harness.contract.servers import StartsFromArchive
 from fencepost.harness.plugins import registry
 
 
@@ -50,17 +49,12 @@ def prepare_archives(programs: Sequence[str] = ()) -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is whose program needs no download; None when it is absent."""
-    return {name: system.startup_archive() for name, system in _systems().items()}
+    systems = registry.systems().items()
+    return {name: system.startup_archive() for name, system in systems if system.startup_archive is not None}
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
     return {name: partial(_made, name) for name, system in registry.systems().items() if system.profile.java}
-
-
-def _systems() -> dict[str, StartsFromArchive]:
-    """The systems whose packaged release starts from an archive, by name."""
-    systems = registry.systems()
-    return {name: system for name, system in systems.items() if isinstance(system, StartsFromArchive)}
 
 
 def _made(name: str) -> Path | None:

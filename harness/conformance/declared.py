@@ -9,10 +9,9 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import Duration
 from fencepost.harness.conformance.rows import Row, failed, passed
-from fencepost.harness.contract.leadership import BoundsLeases, leadership_of
 from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.servers import members_of
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import System, has_part, leadership_of
+from fencepost.harness.coordination import Interface
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -51,7 +50,22 @@ def declarations(checked: CheckedPlan) -> Row:
         wrong.append("no workload runs on it")
     if wrong:
         return failed(name, "; ".join(wrong))
-    return passed(name, f"{len(names)} guarantees with sources; workloads {', '.join(fitting)}")
+    lacking = [part for part in could_have(system) if not has_part(system, part)]
+    more = f"; parts that it could have and has not: {', '.join(lacking)}" if lacking else ""
+    return passed(name, f"{len(names)} guarantees with sources; workloads {', '.join(fitting)}{more}")
+
+
+def could_have(system: System) -> tuple[str, ...]:
+    """The parts that a system like this can have, by its interfaces and by whether a node leads."""
+    interfaces = system.profile.interfaces
+    parts = {"logs", "member-changes", "reported-time", "settings", "versions"}
+    if system.profile.subjects:
+        parts |= {"leadership", "move-leadership"}
+    if interfaces & {Interface.ELECTION, Interface.LEASES, Interface.LOCKS, Interface.MEMBERSHIP}:
+        parts.add("lease-bound")
+    if Interface.LISTENERS in interfaces:
+        parts.add("watches")
+    return tuple(sorted(parts))
 
 
 def options(checked: CheckedPlan, artifacts: Artifacts) -> Row:
@@ -96,13 +110,13 @@ def _others(options: SystemOptions, field: str) -> Iterator[object]:
 
 
 def _effects(system: System, checked: CheckedPlan, artifacts: Artifacts, options: SystemOptions) -> tuple[Any, ...]:
-    members = members_of(system, checked.plan.nodes, options)
+    members = system.members(checked.plan.nodes, options)
     layout = {member.name: _place(number, member) for number, member in enumerate(members, 1)}
     try:
         specs: object = system.specs(layout, artifacts, options, {})
     except FencepostError as error:
         specs = error.message
-    lease = system.lease_bound(options) if isinstance(system, BoundsLeases) else None
+    lease = None if system.lease_bound is None else system.lease_bound(options)
     return members, specs, leadership_of(system, options), lease
 
 

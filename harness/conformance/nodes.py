@@ -8,7 +8,6 @@ from typing import Final
 from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
 from fencepost.harness.conformance.stage import Call, End, Ending, Stage
 from fencepost.harness.conformance.wire import wired
-from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.schedule import Entry, parse_faults
 from fencepost.harness.history import FaultOutcome
@@ -117,9 +116,9 @@ async def restart(stage: Stage) -> Row:
 async def membership(stage: Stage, conductor: Conductor) -> Row:
     """Remove a member and add it again, by the fault of that name."""
     system, checked = stage.system, stage.checked
-    if not isinstance(system, ChangesMembers):
-        return not_applicable(_FAULT, "the system has not the ability changes-members")
-    refusal = system.fixed_members(checked.plan.version, checked.system_options)
+    if system.member_changes is None:
+        return not_applicable(_FAULT, "the system has not the part member-changes")
+    refusal = system.member_changes.fixed(checked.plan.version, checked.system_options)
     if refusal is not None:
         return not_applicable(_FAULT, refusal.reason)
     faults = registry.faults()

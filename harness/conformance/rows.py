@@ -62,7 +62,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "start": "see the servers' logs; NodeSpec.ready_timeout_s is the deadline, ready and healthy are the conditions",
     "version": "reported_version must return what the server says, version_of what the artifacts are",
     "settings": "hand the settings to the servers in specs, and read them back in settings.applied",
-    "leader": "question must ask one node about itself; became_leader must know the line of the log",
+    "leader": "question must ask one node about itself; the table of logs must know the line of a new leader",
     "requests": "see the client: a reply must come from the store, and a current read must be current",
     "wrong-input": "map the store's refusals to Definite in the client's error table",
     "one-request": "turn off retries, hedging and queues in the client's library, or write the protocol yourself",
@@ -77,7 +77,7 @@ REMEDIES: Final[Mapping[str, str]] = {
     "refused": "open_client must raise Definite when it cannot connect",
     "left-process": "start the server in the foreground: a process that leaves its session escapes every fault",
     "restart": "see the servers: data must be on the disk, in the node's data directory, before it is acknowledged",
-    "membership": "see the ability ChangesMembers",
+    "membership": "see the part member-changes",
     "nothing-left": "start the server in the foreground, and write only below the node's folders",
 }
 

@@ -5,10 +5,10 @@ from typing import Final
 
 from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
 from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, Call, Ending, Stage
-from fencepost.harness.contract.leadership import LogsReigns
-from fencepost.harness.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.contract.server_settings import TakesSettings, same_value
+from fencepost.harness.contract.logs import BecameLeader
+from fencepost.harness.contract.server_settings import same_value
 from fencepost.harness.contract.system import Answer
+from fencepost.harness.contract.versions import ask_version
 from fencepost.harness.history import Claim
 
 _LOOK_S: Final = 0.1
@@ -16,15 +16,15 @@ _LOOK_S: Final = 0.1
 
 async def version(stage: Stage) -> Row:
     """Every server says the release of its artifacts."""
-    name, system = "version", stage.system
-    if not isinstance(system, TellsVersion):
-        return not_applicable(name, "the system has not the ability tells-version")
+    name, versions = "version", stage.system.versions
+    if versions is None:
+        return not_applicable(name, "the system has not the part versions")
     reported: dict[str, list[str]] = {}
     for node in stage.nodes.values():
-        says, why = await ask_version(system, node, log_from=0, hurried=lambda: False)
+        says, why = await ask_version(versions, node, log_from=0, hurried=lambda: False)
         if says is None:
             return failed(name, f"{node.name} says no release: {why}")
-        expected = system.version_of(node, stage.servers.artifacts)
+        expected = versions.expected(node, stage.servers.artifacts)
         if says != expected:
             return failed(name, f"{node.name} says {says}, and its artifacts are of {expected}")
         reported[says] = [*reported.get(says, []), node.name]
@@ -33,14 +33,14 @@ async def version(stage: Stage) -> Row:
 
 async def settings(stage: Stage) -> Row:
     """The settings that the cluster was started with are in force by what each node reports."""
-    name, system, given = "settings", stage.system, stage.checked.plan.settings
-    if not isinstance(system, TakesSettings):
-        return not_applicable(name, "the system has not the ability takes-settings")
+    name, settings, given = "settings", stage.system.settings, stage.checked.plan.settings
+    if settings is None:
+        return not_applicable(name, "the system has not the part settings")
     if not given:
         return not_applicable(name, "no setting was given")
     shown = {}
     for node in stage.nodes.values():
-        applied = await system.settings.applied(node, given)
+        applied = await settings.applied(node, given)
         for setting in applied:
             if setting.says is not None and not same_value(setting.says, setting.value):
                 return failed(
@@ -100,7 +100,7 @@ def _agreed(stage: Stage, answers: dict[str, Answer | str]) -> Row | str:
     if others:
         return f"{node} says that it leads, and {', '.join(f'{o} names {who}' for o, who in others.items())}"
     epoch, text = given[node].epoch, f"{node} in epoch {given[node].epoch}, by {given[node].source}"
-    if not isinstance(stage.system, LogsReigns):
+    if stage.system.logs is None or not stage.system.logs.became_leader:
         return passed("leader", f"{text}; {len(given)} nodes agree; no log tells of reigns")
     reigns = [(reign, name) for name in given for reign in _reigns(stage, name)]
     if not reigns:
@@ -112,7 +112,7 @@ def _agreed(stage: Stage, answers: dict[str, Answer | str]) -> Row | str:
 
 
 def _reigns(stage: Stage, node: str) -> list[int]:
-    system = stage.system
-    assert isinstance(system, LogsReigns)
-    lines = stage.nodes[node].log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return [epoch for line in lines if (epoch := system.became_leader(line)) is not None]
+    logs, log = stage.system.logs, stage.nodes[node].log
+    assert logs is not None
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [event.epoch for event in logs.events(lines) if isinstance(event, BecameLeader)]

@@ -17,7 +17,6 @@ from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
-from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -55,7 +54,7 @@ def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
     """
     system = registry.system(keys["system"])
     given: dict[str, Any] = {"nodes": _nodes(system.profile.sizes), **keys}
-    if isinstance(system, TakesSettings) and "set" not in given:
+    if system.settings is not None and "set" not in given:
         given["set"] = {of: dict(values) for of, values in system.settings.samples.items()}
     # No workload runs; it says which nodes clients connect to.
     fitting = {workload.protocol: name for name, workload in reversed(registry.workloads().items())}

@@ -1,1 +1,1 @@
-"""What a system declares: the `System` protocol, its optional abilities, its server settings."""
+"""What a system declares: how it starts, what it promises, its parts."""

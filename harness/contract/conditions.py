@@ -4,29 +4,13 @@ The standing of a guarantee, its conditions and its known issues are those of th
 in force.
 """
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
-
 import msgspec
 
-from fencepost.harness.contract.options import S_contra, SystemOptions
+from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.releases import is_before, lacks_fix, numbers
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import System
 from fencepost.harness.verdict import Choice, Condition, Guarantee, KnownIssue, Standing
-
-
-@runtime_checkable
-class QualifiesPromises(Protocol[S_contra]):
-    """Some of its promises hold only with certain settings of its servers, or certain options."""
-
-    def unpromised(self, settings: Settings, options: S_contra) -> Mapping[str, str]:
-        """Name the guarantees that do not hold with these settings (`--set`) and options (`-O`).
-
-        Returns:
-            By guarantee: the setting or option and why it takes the promise away, in one sentence.
-        """
-        ...
 
 
 def promises_in_force(
@@ -38,7 +22,7 @@ def promises_in_force(
     issues that this release or these options do not have, are left out.
     """
     promises = system.promises(version)
-    reasons = system.unpromised(settings, options) if isinstance(system, QualifiesPromises) else {}
+    reasons = {} if system.unpromised is None else system.unpromised(settings, options)
     return tuple(
         msgspec.structs.replace(
             g,

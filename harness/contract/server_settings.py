@@ -12,7 +12,7 @@ import re
 import subprocess
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from fencepost.harness.base.errors import MachineError, Refusal, UsageError
 from fencepost.harness.base.options import keys_set_by
@@ -87,14 +87,6 @@ class ServerSettings(Generic[S]):
     applied: "Callable[[Node, Settings], Coroutine[Any, Any, list[AppliedSetting]]]"
 
 
-@runtime_checkable
-class TakesSettings(Protocol):
-    """Its servers take settings by their own names (`--set`)."""
-
-    @property
-    def settings(self) -> ServerSettings[Any]: ...
-
-
 def parse(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """Parse arguments of `--set` such as `etcd.snapshot-count=100`; raises UsageError."""
     settings_by_owner: dict[str, dict[str, str]] = {}
@@ -119,7 +111,7 @@ def checked(
 ) -> dict[str, dict[str, str]]:
     """Check each setting as far as its name allows, and give its value as text; raises UsageError."""
     for of, settings in given.items():
-        own = system.settings if isinstance(system, TakesSettings) else None
+        own = system.settings
         if own is None or of not in own.settable:
             raise UsageError(
                 f"--set {of}.{next(iter(settings), 'KEY')}: {of!r} is not in this plan, whose system is "

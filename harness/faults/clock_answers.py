@@ -2,16 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.servers import TellsTime
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import ReportedTime, System
 from fencepost.harness.faults.skew_shape import pairs
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
-from fencepost.harness.runtime.node import Node
+from fencepost.harness.runtime.node import Node, Place
 
 _ANSWER_S: Final = 1.5
 
@@ -60,10 +59,11 @@ class FirstAnswers:
 
 async def ask_all(system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
     """Ask each server for each clock; those that do not answer are left out."""
-    if not isinstance(system, TellsTime):
+    ask = system.reported_time
+    if ask is None:
         return {}
     keys = [(node, clock) for node in nodes for clock in clocks]
-    answers = await asyncio.gather(*(_ask(system, node, clock) for node, clock in keys))
+    answers = await asyncio.gather(*(_ask(ask, node, clock) for node, clock in keys))
     return {
         (node.name, clock): answer for (node, clock), answer in zip(keys, answers, strict=True) if answer is not None
     }
@@ -99,12 +99,14 @@ def compare(
     return texts, wrong
 
 
-async def _ask(system: TellsTime, node: Node, clock: Clock) -> ClockAnswer | None:
+async def _ask(
+    ask: Callable[[Place, Clock], Awaitable[ReportedTime | None]], node: Node, clock: Clock
+) -> ClockAnswer | None:
     incarnation = node.incarnation
     began_ns, began = time.time_ns(), time.monotonic_ns()
     try:
         async with asyncio.timeout(_ANSWER_S):
-            shown = await system.reported_time(node.place, clock)
+            shown = await ask(node.place, clock)
     except Exception:
         # A server that is cut off, paused or dead does not answer, and clients report that by many kinds of errors.
         return None

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.leadership import claim_reader
+from fencepost.harness.contract.logs import BecameLeader, LogReader, TookOver
 from fencepost.harness.faults.fault_options import CLAIM, LEADER, TRIGGERS, Seen, Trigger
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.server_log import LogFollower
@@ -39,8 +39,10 @@ class EventWatch:
         self._before = cluster.view()
         nodes = cluster.runtime.nodes
         self._starts = {name: node.incarnation for name, node in nodes.items()}
-        self._claimed = claim_reader(cluster.system) if trigger.what == CLAIM else None
-        self._logs = {name: LogFollower(node.log, from_end=True) for name, node in nodes.items() if self._claimed}
+        table = cluster.system.logs if trigger.what == CLAIM else None
+        self._logs = {
+            name: (LogFollower(node.log, from_end=True), LogReader(table)) for name, node in nodes.items() if table
+        }
 
     async def wait(self, until_ns: int, stop: asyncio.Event) -> Seen:
         """Wait for the event, at most until this time or until `stop` is set; the trigger's delay comes after it."""
@@ -89,12 +91,10 @@ class EventWatch:
         return self.trigger.node in ("", node)
 
     def _claim(self) -> _Happened | None:
-        assert self._claimed is not None, "refused for a system whose logs do not tell"
-        for name, log in self._logs.items():
-            for line in log.lines():
-                epoch = self._claimed(line)
-                if epoch is not None and self._counts(name):
-                    return _Happened(f"{name} logged that it leads in epoch {epoch}", name, epoch)
+        for name, (log, reader) in self._logs.items():
+            for event in (event for line in log.lines() for event in reader.read(line)):
+                if isinstance(event, BecameLeader | TookOver) and self._counts(name):
+                    return _Happened(f"{name} logged that it leads in epoch {event.epoch}", name, event.epoch)
         return None
 
 

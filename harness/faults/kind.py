@@ -22,10 +22,9 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
-from fencepost.harness.contract.membership import ChangesMembers
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import PARTS, System, has_part
 from fencepost.harness.faults.fault_options import (
     CLAIM,
     LEADER,
@@ -256,8 +255,8 @@ class Cluster:
         """Return every node's spec as the system would start it now, by name; from other artifacts if given."""
         layout, given = self.runtime.layout, artifacts or self.artifacts
         made = self.system.specs(layout, given, self.options, self.settings)
-        if self.changes_members and isinstance(self.system, ChangesMembers):
-            membership = self.system.membership(layout, given)
+        if self.changes_members and self.system.member_changes is not None:
+            membership = self.system.member_changes.of(layout, given)
             made = [membership.prepared(spec) for spec in made]
         return {spec.name: spec for spec in made}
 
@@ -389,8 +388,8 @@ class FaultKind(ABC):
     any_length: bool = False
     #: Whether it decides if a superseded leader can still act. The mixture then begins with the first of `for_all`.
     of_leadership: bool = False
-    #: What the kind needs from the runtime and not every machine can do.
-    needs: frozenset[Need] = frozenset()
+    #: What the kind needs: parts of the system (`harness.contract.system.PARTS`), and `Need`s of the runtime.
+    needs: frozenset[str] = frozenset()
     #: What holds in each phase of a fault that has phases; other faults can wait for them (`when=`).
     phases: Mapping[str, str] = MappingProxyType({})
     #: Whether only one fault of this kind may be in force at a time, on any nodes.
@@ -436,18 +435,24 @@ class FaultKind(ABC):
         """Return the other releases of the server that this spec needs; they are resolved before the cluster starts."""
         return ()
 
+    def needed(self, spec: FaultSpec) -> frozenset[str]:
+        """Return what this spec needs, as in `needs`."""
+        return self.needs
+
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         """Return why this spec makes no sense on such a cluster, on any machine; None when it does."""
         return None
 
     def refusal(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        """Return why this spec makes no sense there: it follows a leader and there is none, or what `refuse` says."""
+        """Return why this spec makes no sense there: it lacks what it needs or follows, or what `refuse` says."""
         triggers = [trigger for trigger in (spec.options.trigger, spec.options.ending) if trigger is not None]
         events = {trigger.what for trigger in triggers}
         follows = spec.target in _OF_A_LEADER or LEADER in events
+        lacking = (_lacking(need, self.name, placement) for need in sorted(self.needed(spec)))
         return (
-            (placement.leaderless if follows else None)
-            or (placement.unlogged_leader if CLAIM in events else None)
+            next(filter(None, lacking), None)
+            or (_leaderless(placement) if follows or CLAIM in events else None)
+            or (_unlogged(placement) if CLAIM in events else None)
             or _unknown_node(triggers, placement)
             or (self.added.get(spec.target) or self).refuse(spec, placement)
         )
@@ -491,6 +496,32 @@ class FaultKind(ABC):
         Returns:
             HEALED with what was measured; INDETERMINATE when something of the fault may be left.
         """
+
+
+def _lacking(need: str, fault: str, placement: Placement) -> Refusal | None:
+    """Why this fault does not have what it needs there; None when it has."""
+    if isinstance(need, Need):
+        return placement.why_not(need)
+    # Of a system that is not known yet a leaf's part is not expected.
+    if has_part(placement.system, need) or (placement.system is None and need in PARTS):
+        return None
+    return Refusal(
+        f"{placement.system_name} lacks the part {need}, which {fault} needs",
+        "choose a system that has it (fencepost list abilities)",
+    )
+
+
+def _leaderless(placement: Placement) -> Refusal | None:
+    if placement.system is None or placement.system.profile.subjects:
+        return None
+    return Refusal(f"no node of {placement.system_name} leads", "name another target: one, minority, or a node's name")
+
+
+def _unlogged(placement: Placement) -> Refusal | None:
+    logs = None if placement.system is None else placement.system.logs
+    if placement.system is None or (logs is not None and logs.tells_leaders):
+        return None
+    return Refusal(f"the logs of {placement.system_name} do not say who leads", "wait for leader instead of claim")
 
 
 def _unknown_node(triggers: Iterable[Trigger], placement: Placement) -> Refusal | None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol, runtime_checkable
 
 from fencepost.harness.base.quorum import majority
-from fencepost.harness.contract.membership import Membership
+from fencepost.harness.contract.members import Membership
 from fencepost.harness.faults.change_requests import ASK_S, LOOK_S, Change, ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec

@@ -19,7 +19,6 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.conditions import promises_in_force
-from fencepost.harness.contract.leadership import BoundsLeases, BoundsSessions
 from fencepost.harness.faults.schedule import nemesis_words
 from fencepost.harness.history import Disk, Effects, FaultOutcome, FaultSpan, History, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
@@ -77,10 +76,8 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         nemesis=nemesis_words(plan.nemesis),
         options=plain(resolved.options),
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
-        leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
-        sessions=system.session_bound(resolved.members, resolved.system_options)
-        if isinstance(system, BoundsSessions)
-        else None,
+        leases=system.lease_bound and system.lease_bound(resolved.system_options),
+        sessions=system.session_bound and system.session_bound(resolved.members, resolved.system_options),
         subjects=system.profile.subjects,
         vocabulary=system.profile.vocabulary,
         budget=plan.budget,

@@ -22,13 +22,9 @@ from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.contract.conditions import promises_in_force
-from fencepost.harness.contract.leadership import leadership_of
-from fencepost.harness.contract.membership import with_refusals
 from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.reported_version import TellsVersion
 from fencepost.harness.contract.server_settings import checked as checked_settings
-from fencepost.harness.contract.servers import members_of
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import System, leadership_of
 from fencepost.harness.faults.fault_options import TRIGGERS
 from fencepost.harness.faults.kind import NEED_A_CUT, FaultSpec, may_cut_off_leader
 from fencepost.harness.faults.schedule import (
@@ -47,7 +43,7 @@ from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.results.run_folder import write_whole
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
+from fencepost.harness.runtime.provider import Links, Placement, Provider
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 
@@ -99,7 +95,7 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
     _use_plugins(plan)
     system, workload = registry.system(plan.system), _workload(plan)
     system_options = system.profile.parse_options(plan.system_options)
-    members = members_of(system, plan.nodes, system_options)
+    members = system.members(plan.nodes, system_options)
     return ResolvedPlan(
         plan=plan,
         system=system,
@@ -247,10 +243,9 @@ def _refuse_vain_waits(request: NemesisRequest) -> None:
 def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:
     """Raise UsageError for impossible changes of release; `names` maps the plan's names to releases."""
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
-    options = resolved.system_options
     for spec in specs:
         for change in faults[spec.fault].release_changes(spec):
-            if not isinstance(system, TellsVersion):
+            if system.versions is None:
                 silent = Refusal(f"servers of {system.profile.name} do not say which release they are", "leave out to=")
                 raise silent.error(spec.text)
             to = names.get(change.to, change.to)
@@ -258,7 +253,7 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
                 raise Refusal(f"the nodes begin as {start}", "leave out to=").error(spec.text)
             # A rolling change may begin at the release where an earlier one of another kind ended.
             for begun in dict.fromkeys((start, *names.values())):
-                refusal = system.refuse_change(begun, to, back=change.back, options=options, settings=plan.settings)
+                refusal = system.versions.refuse_change(begun, to, change.back, plan.settings)
                 if refusal is not None and begun != to:
                     raise refusal.error(spec.text)
 
@@ -305,8 +300,13 @@ def placement_of(resolved: ResolvedPlan) -> Placement:
     plan, system = resolved.plan, resolved.system
     # An image decides the release; it is known once the image has been inspected.
     version = "" if plan.image else plan.version or system.releases.default
-    placement = with_runtime(plan.placement(resolved.members), registry.runtime(plan.runtime))
-    return with_refusals(placement, system, version, resolved.system_options)
+    return replace(
+        plan.placement(resolved.members),
+        system=system,
+        system_options=resolved.system_options,
+        version=version,
+        why_not=registry.runtime(plan.runtime).why_not,
+    )
 
 
 def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:

@@ -15,11 +15,7 @@ from fencepost.harness.base import offers
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import OptionRow, describe, in_words, plain
 from fencepost.harness.contract import releases
-from fencepost.harness.contract.abilities import ABILITIES
-from fencepost.harness.contract.membership import with_refusals
-from fencepost.harness.contract.server_settings import TakesSettings
-from fencepost.harness.contract.servers import members_of
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import PARTS, System, has_part
 from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, TRIGGERS
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.schedule import ALL, NONE
@@ -197,7 +193,7 @@ def _systems() -> Iterator[Entry]:
             "--reads": ", ".join(f"{mode.value} (held to {promise})" for mode, promise in system.profile.reads.items()),
             "--require": ", ".join(guarantee.name for guarantee in system.promises()),
         }
-        settings = dict(system.settings.settable) if isinstance(system, TakesSettings) else {}
+        settings = dict(system.settings.settable) if system.settings else {}
         yield Entry(
             name=name,
             about=f"release {system.releases.default}; {_few(workloads)}",
@@ -210,7 +206,7 @@ def _systems() -> Iterator[Entry]:
                     {f":{word}": about for word, about in system.profile.other_leaders.items()},
                 ),
                 *_rows("Settings of the servers", {f"--set {of}.KEY=VALUE": about for of, about in settings.items()}),
-                *_rows("Abilities", {word: meaning(word) for word in abilities_of(system)}),
+                *_rows("Abilities", {word: abilities()[word] for word in abilities_of(system)}),
             ),
             example=_run(name, workloads[0], "kill"),
         )
@@ -296,13 +292,15 @@ def _placement(system_name: str, place: str, nodes: int = 0) -> Placement:
     """The largest cluster of this system there, or one of so many nodes."""
     system, placement = registry.system(system_name), _PLACES[place]
     options, nodes = system.profile.options(), nodes or max(system.profile.sizes)
-    placement = replace(
+    return replace(
         placement,
         nodes=nodes,
-        members=members_of(system, nodes, options),
-        closed_files=registry.runtime(placement.runtime).closed_files,
+        members=system.members(nodes, options),
+        system=system,
+        system_options=options,
+        version=system.releases.default,
+        why_not=registry.runtime(placement.runtime).why_not,
     )
-    return with_refusals(placement, system, system.releases.default, options)
 
 
 def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str | None:
@@ -331,7 +329,7 @@ def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
     spec = fault.for_all[0] if fault.for_all else f"{fault.name}:{fault.default_target}"
     # On a system with a leader, since a fault may follow one.
     leading = [(system, where[0]) for (system, reason), where in places_by.items() if not reason]
-    system, place = next((given for given in leading if _placement(*given).leaderless is None), ("", ""))
+    system, place = next((given for given in leading if registry.system(given[0]).profile.subjects), ("", ""))
     if not system:
         return (*_rows("Possible on", possible), *_rows("Not possible on", refused)), ""
     more = () if place == "--runtime lab" else (place,)
@@ -430,25 +428,21 @@ def _runtimes() -> Iterator[Entry]:
         yield Entry(name=name, about=registry.runtime(name).about, example=example)
 
 
-def abilities() -> dict[str, type]:
-    """Every ability by the name that `list` prints, those of leaves among them."""
-    return dict(sorted({**ABILITIES, **offers.loaded("abilities")}.items()))
+def abilities() -> dict[str, str]:
+    """Every part that a system may have, those of leaves among them, as one sentence each."""
+    added = {word: (part.__doc__ or "").strip().partition("\n")[0] for word, part in offers.loaded("abilities").items()}
+    return dict(sorted({**PARTS, **added}.items()))
 
 
 def abilities_of(system: System) -> tuple[str, ...]:
-    """The names of the abilities that this system has."""
-    return tuple(word for word, ability in abilities().items() if isinstance(system, ability))
-
-
-def meaning(word: str) -> str:
-    """What the ability of this name is, in one sentence."""
-    return (abilities()[word].__doc__ or "").strip().partition("\n")[0]
+    """The names of the parts that this system has."""
+    return tuple(word for word in abilities() if has_part(system, word))
 
 
 def _abilities() -> Iterator[Entry]:
-    for word in abilities():
+    for word, about in abilities().items():
         having = [name for name, system in registry.systems().items() if word in abilities_of(system)]
-        yield Entry(name=word, about=meaning(word), sections=_rows("Systems", dict.fromkeys(having, "has it")))
+        yield Entry(name=word, about=about, sections=_rows("Systems", dict.fromkeys(having, "has it")))
 
 
 #: The kinds of names that a person can type.

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.options import describe
-from fencepost.harness.contract.leadership import leadership_of
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import System, leadership_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 

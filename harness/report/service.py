@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fencepost.harness.contract.servers import LogsCatchUps
 from fencepost.harness.history import CatchUp, History, Operation, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note
@@ -312,11 +311,11 @@ def catch_ups_table(case: ReportCase) -> Table | None:
     name = str(case.fact("system") or "")
     if name not in registry.SYSTEMS:
         return None
-    system = registry.system(name)
-    if not isinstance(system, LogsCatchUps):
+    logs = registry.system(name).logs
+    if logs is None or not logs.caught_up:
         return None
     rows = case.rows(CATCH_UPS.name)
-    by_way = {way: [row for row in rows if row["how"] == way] for way in system.catch_ups}
+    by_way = {way: [row for row in rows if row["how"] == way] for way in logs.caught_up.values()}
     return Table(
         caption="How nodes caught up",
         columns=("how", "times", "nodes"),

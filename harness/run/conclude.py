@@ -30,8 +30,7 @@ from typing import Any, Final
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError, UsageError, command_line
 from fencepost.harness.base.signals import STOP_GRACE_S, StoppedTwice, StopRequest
 from fencepost.harness.base.source_tree import source_tree
-from fencepost.harness.contract.servers import ReadsLogs
-from fencepost.harness.history import History
+from fencepost.harness.history import History, NodeLog
 from fencepost.harness.history.operation import ErrorKind, error_of
 from fencepost.harness.judging.judge import judge_history, read_recorded, resolved_of
 from fencepost.harness.judging.judgement import Judgement
@@ -255,9 +254,9 @@ def conclude_run(
         # There is no room for the columnar copy: the lines are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
         warnings += _keep(record, recorded=outcome.recorded)
-    if isinstance(resolved.system, ReadsLogs):
+    if resolved.system.read_log is not None:
         rest()
-        warnings += _keep_logs(resolved.system, folder)
+        warnings += _keep_logs(resolved.system.read_log, folder)
     # A second Ctrl-C ends the command without further output.
     with stop.on_request(stop.check):
         # Sealing is not interrupted; a stop that came meanwhile counts here.
@@ -410,11 +409,11 @@ def _has_operations(folder: Path) -> bool:
         return any(b'"kind":"op"' in line for line in file)
 
 
-def _keep_logs(system: ReadsLogs, folder: Path) -> list[str]:
+def _keep_logs(read_log: Callable[[Path, str], NodeLog | None], folder: Path) -> list[str]:
     """Read the nodes' logs from the kept data while it is there; return what cannot be read."""
     from fencepost.harness.results.reader import keep_logs
 
-    return keep_logs(folder, system.read_log)
+    return keep_logs(folder, read_log)
 
 
 def _drop_data(folder: Path) -> None:

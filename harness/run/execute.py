@@ -14,7 +14,6 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.contract.server_settings import TakesSettings
 from fencepost.harness.faults.forecast import Forecast, Surroundings, refuse_without_time
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.schedule import versions_needed
@@ -215,8 +214,7 @@ def _artifacts(
     refuse_changes(checked, checked.request.specs, first.version, names)
     for artifacts in (first, *others.values()):
         # Settings that these servers do not know, as far as they can be asked before they run.
-        settings = system.settings if isinstance(system, TakesSettings) else None
-        refusal = settings.refuse_unknown(artifacts, plan.settings) if settings else None
+        refusal = system.settings.refuse_unknown(artifacts, plan.settings) if system.settings else None
         if refusal is not None:
             raise refusal.error("--set")
     return first, others

@@ -7,13 +7,13 @@ in exactly which epoch a node came to lead, and that a server goes on without so
 """
 
 import asyncio
+import functools
 import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.leadership import Attempt, AttemptReader, LogsReigns, TellsAttempts
-from fencepost.harness.contract.servers import LoggedChange, LogsCatchUps, LogsChanges, LogsFailures
+from fencepost.harness.contract.logs import Attempt, BecameLeader, CaughtUp, Failed, LoggedChange, LogReader, TookOver
 from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.history import (
     BROKEN_SERVER,
@@ -52,10 +52,6 @@ class Observers:
     def __init__(self, system: System, nodes: Mapping[str, Node], recorder: Recorder) -> None:
         self._system = system
         self._nodes = nodes
-        self._reigns = system if isinstance(system, LogsReigns) else None
-        self._catch_ups = system if isinstance(system, LogsCatchUps) else None
-        self._failures = system if isinstance(system, LogsFailures) else None
-        self._changes = system if isinstance(system, LogsChanges) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
         #: The last answer of each node about each subject.
@@ -77,7 +73,9 @@ class Observers:
                         self.answers.expect(subject, node.name)
                     work = self._observe(node, subject, question)
                     self._tasks.append(asyncio.create_task(work, name=f"observer of {subject} at {node.name}"))
-            self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
+            if self._system.logs is not None:
+                reader = LogReader(self._system.logs)
+                self._tasks.append(asyncio.create_task(self._follow_log(node, reader), name=f"log of {node.name}"))
 
     async def close(self) -> None:
         """Stop asking; read the rest of the logs. Idempotent."""
@@ -178,39 +176,37 @@ class Observers:
         if len(self._claims) > 1 or self.superseded:
             self.superseded = frozenset(self._claims) - {newest}
 
-    async def _follow_log(self, node: Node) -> None:
+    async def _follow_log(self, node: Node, reader: LogReader) -> None:
         follower = LogFollower(node.log)
-        attempts = self._system.attempts() if isinstance(self._system, TellsAttempts) else None
         before_ns = 0
         try:
             async for _ in _beats(POLL_S):
                 now_ns = self._recorder.now_ns()
-                self._read_log(node, follower, attempts, before_ns)
+                self._read_log(node, follower, reader, before_ns)
                 before_ns = now_ns
         finally:
-            self._read_log(node, follower, attempts, before_ns)
+            self._read_log(node, follower, reader, before_ns)
 
-    def _read_log(self, node: Node, follower: LogFollower, attempts: AttemptReader | None, before_ns: int) -> None:
+    def _read_log(self, node: Node, follower: LogFollower, reader: LogReader, before_ns: int) -> None:
         """Record what the log has now and did not have at `before_ns`."""
+        record = functools.partial(
+            self._recorder.record, node=node.name, incarnation=max(node.incarnation, 0), source="log"
+        )
         for line in follower.lines():
-            attempt = attempts.read(line) if attempts is not None else None
-            if attempt is not None:
-                self._record_attempt(node, attempt)
-            fatal = self._failures.fatal_line(line) if self._failures is not None else None
-            if fatal is not None:
-                self._note_broken(node, fatal)
-            how = self._catch_ups.caught_up(line) if self._catch_ups is not None else None
-            if how is not None:
-                self._recorder.record(
-                    CatchUpEvent, node=node.name, incarnation=max(node.incarnation, 0), change=how, source="log"
-                )
-            epoch = self._reigns.became_leader(line) if self._reigns is not None else None
-            if epoch is not None:
-                self._recorder.record(
-                    EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
-                )
-            for change in self._changes.logged(line) if self._changes is not None else ():
-                self._record_change(node, change, before_ns)
+            for event in reader.read(line):
+                match event:
+                    case Attempt():
+                        self._record_attempt(node, event)
+                    case Failed(why):
+                        self._note_broken(node, why)
+                    case CaughtUp(way):
+                        record(CatchUpEvent, change=way)
+                    case BecameLeader(epoch):
+                        record(EpochEvent, epoch=epoch)
+                    case LoggedChange():
+                        self._record_change(node, event, before_ns)
+                    case TookOver():
+                        """A claim of a subject whose reigns the answers tell apart; only triggers wait for it."""
 
     def _record_change(self, node: Node, change: LoggedChange, before_ns: int) -> None:
         numbered = (n for n in self._nodes.values() if n.place.number == change.number)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from fencepost.harness.base.errors import NodeNotReady
-from fencepost.harness.contract.servers import LogsFailures
+from fencepost.harness.contract.logs import Failed, LogReader
 from fencepost.harness.contract.system import System
 from fencepost.harness.history import NodeChange, NodeEvent
 from fencepost.harness.results.recorder import Recorder
@@ -34,11 +34,13 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
     deadline_s = node.spec.ready_timeout_s
     # What an earlier process wrote is not this one's.
     log = LogFollower(node.log, from_end=incarnation > 0)
+    reader = None if system.logs is None else LogReader(system.logs)
     fatal: list[str] = []
 
     def alive() -> bool:
-        if isinstance(system, LogsFailures):
-            fatal.extend(why for line in log.lines() if (why := system.fatal_line(line)) is not None)
+        if reader is not None:
+            events = (event for line in log.lines() for event in reader.read(line))
+            fatal.extend(event.why for event in events if isinstance(event, Failed))
         return not fatal and node.incarnation == incarnation and node.state is not NodeState.DEAD
 
     if await _until(lambda: system.ready(node), deadline_s, alive):

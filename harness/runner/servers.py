@@ -8,14 +8,11 @@ import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
-from fencepost.harness.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.contract.server_settings import TakesSettings
-from fencepost.harness.contract.servers import WaitsToStart
+from fencepost.harness.contract.versions import ask_version
 from fencepost.harness.coordination import Definite, Indefinite, prepare
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
@@ -62,9 +59,10 @@ class Servers:
             NodeNotReady, HarnessError: a server or the cluster did not become ready; with the end of its log.
         """
         joining = [self.runtime.nodes[member.name] for member in self.checked.members if not member.joins_later]
+        wait = self.system.before_start
         for node in self.runtime.nodes.values():
-            if isinstance(self.system, WaitsToStart):
-                node.before_start.append(partial(self.system.before_start, layout=self.runtime.layout))
+            if wait is not None:
+                node.before_start.append(lambda restarted: wait(restarted, self.runtime.layout))
             node.on_start.append(lambda started: self._started(started, background))
         background.spawn(record_exits(self.runtime, self.recorder, self._tell_death))
         tell("phase", phase="start", left_s=None)
@@ -106,15 +104,16 @@ class Servers:
 
         Raises HarnessError when they are several releases.
         """
-        if not isinstance(self.system, TellsVersion):
+        versions = self.system.versions
+        if versions is None:
             return
         reported: dict[str, str] = {}
         for node in self._first_clients():
             name = node.name
             # Others, such as the ZooKeeper below a Kafka, have releases of their own.
-            if self.system.version_of(node, self.artifacts) != self.artifacts.version:
+            if versions.expected(node, self.artifacts) != self.artifacts.version:
                 continue
-            version, why = await ask_version(self.system, node, log_from=0, hurried=hurried)
+            version, why = await ask_version(versions, node, log_from=0, hurried=hurried)
             if version is None:
                 tell("warning", text=f"{name} reports no release ({why}); recorded is {self.artifacts.version}")
                 return
@@ -180,7 +179,7 @@ class Servers:
     async def _read_settings(self) -> None:
         """What each server says of the settings that it was given, for `run.json`; raises when it says otherwise."""
         settings = self.checked.plan.settings
-        if not settings or not isinstance(self.system, TakesSettings):
+        if not settings or self.system.settings is None:
             return
         try:
             by_node = [

@@ -5,7 +5,7 @@ before a run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -24,15 +24,21 @@ class Links(StrEnum):
     TOXIPROXY = "toxiproxy"
 
 
-def _possible() -> Refusal | None:
-    return None
-
-
 class Need(StrEnum):
-    """What a kind of fault needs from the runtime and not every engine can do."""
+    """What a kind of fault needs from the runtime and not every runtime or machine can do."""
 
-    #: Stop and resume every process of a node at once.
+    #: Stop and resume every process of a node at once; the engine is asked before a run.
     FREEZE = "freeze"
+    #: Change the files of the nodes from here.
+    FILES = "files"
+    #: Trace the processes of the nodes from here; depends on the machine.
+    TRACE = "trace"
+    #: Make links slow or lossy; depends on the machine.
+    SHAPE = "shape"
+
+
+def _possible(need: Need) -> Refusal | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +55,23 @@ class Placement:
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
-    #: The system under test, for a fault that asks whether it has an ability (`isinstance`).
+    #: The system under test, for a fault that needs a part of it, and the release or the path of a build: "" for an
+    #: image, which decides the release.
     system: Any = field(default=None, compare=False, repr=False)
+    version: str = ""
     system_options: Any = field(default=None, compare=False, repr=False)
-    #: Why members of this system cannot be removed and added; None where they can.
-    fixed_members: Refusal | None = None
-    #: Why a removed member can come back only without its data; None where it can keep it.
-    wiped_members: Refusal | None = None
-    #: Why the cluster has no features to raise after an upgrade; None where it has.
-    fixed_features: Refusal | None = None
-    #: Targets that follow the leader of something else than most faults follow (NATS: "meta").
-    other_leaders: tuple[str, ...] = ()
-    #: Why no fault can follow the leader; None where a node leads.
-    leaderless: Refusal | None = None
-    #: Why no fault can wait for the log line of a node that comes to lead; None where the logs tell.
-    unlogged_leader: Refusal | None = None
-    #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.
-    closed_files: Refusal | None = None
-    #: Asks the runtime (`Provider.why_untraceable`).
-    why_untraceable: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
-    #: Asks the runtime (`Provider.why_unshaped`).
-    why_unshaped: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
+    #: Asks the runtime (`Provider.why_not`).
+    why_not: Callable[[Need], Refusal | None] = field(default=_possible, compare=False, repr=False)
 
     @property
     def system_name(self) -> str:
         """The system in a message."""
         return "this system" if self.system is None else str(self.system.profile.name)
+
+    @property
+    def other_leaders(self) -> tuple[str, ...]:
+        """Targets that follow the leader of something else than most faults follow (NATS: "meta")."""
+        return () if self.system is None else tuple(self.system.profile.other_leaders)
 
     @property
     def cluster(self) -> tuple[Member, ...]:
@@ -94,7 +91,7 @@ class Check:
 
 
 #: What each kind of fault of a plan needs, by the kind's name.
-Needs = Mapping[str, frozenset[Need]]
+Needs = Mapping[str, frozenset[str]]
 NO_NEEDS: Final[Needs] = {}
 
 #: Gets one sentence about what takes long (an image that is built, a binary that is fetched).
@@ -135,17 +132,8 @@ class Provider(Protocol):
         """Return why this placement makes no sense in this runtime, on any machine; None when it does."""
         ...
 
-    def why_untraceable(self) -> Refusal | None:
-        """Return why the processes of its nodes cannot be traced from here; None when they can."""
-        ...
-
-    def why_unshaped(self) -> Refusal | None:
-        """Return why its links cannot be made slow or lossy here; None when they can."""
-        ...
-
-    @property
-    def closed_files(self) -> Refusal | None:
-        """Why the files of its nodes cannot be changed from here; None when they can."""
+    def why_not(self, need: Need) -> Refusal | None:
+        """Return why its nodes or links do not allow this; None when they do."""
         ...
 
     def checks(self) -> list[Check]:
@@ -189,13 +177,3 @@ class Provider(Protocol):
             What could not be removed, one sentence each, with the command that removes it.
         """
         ...
-
-
-def with_runtime(placement: Placement, provider: Provider) -> Placement:
-    """Return the placement with what its runtime says can be done to nodes and links there."""
-    return replace(
-        placement,
-        closed_files=provider.closed_files,
-        why_untraceable=provider.why_untraceable,
-        why_unshaped=provider.why_unshaped,
-    )

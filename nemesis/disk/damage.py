@@ -36,7 +36,7 @@ from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.runtime.provider import Need, Placement
 
 _MOST: Final = 1 << 20
 #: The options that only some kinds of damage have.
@@ -63,13 +63,12 @@ class DamageFiles(FaultKind):
     holds = frozenset({"process", "disk"})
     for_all = ()
     draws = True
+    needs = frozenset({Need.FILES})
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.closed_files is not None:
-            return placement.closed_files
         return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)
 
     def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:

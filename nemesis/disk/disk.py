@@ -38,7 +38,7 @@ from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.trace_log import Calls
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.runtime.provider import Need, Placement
 
 _MS: Final = 10**6
 #: Longest wait for the first call that is hit; below the conductor's limit for one act.
@@ -90,11 +90,9 @@ class Disk(FaultKind):
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         options = spec.own(DiskOptions)
-        if options.kind == "full" and placement.closed_files is not None:
-            return Refusal(
-                placement.closed_files.reason,
-                f"{placement.closed_files.remedy}, or kind=failing:error=ENOSPC, which fails single calls",
-            )
+        closed = placement.why_not(Need.FILES) if options.kind == "full" else None
+        if closed is not None:
+            return Refusal(closed.reason, f"{closed.remedy}, or kind=failing:error=ENOSPC, which fails single calls")
         if options.delay % _MS:
             return Refusal(
                 f"delay={options.delay} is no whole number of milliseconds", "the history records milliseconds"

@@ -19,7 +19,7 @@ from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
-from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.runtime.provider import Need, Placement
 
 #: Of an injection that did nothing.
 _NOTHING: Final = {"lost": ""}
@@ -39,14 +39,10 @@ class PowerLoss(FaultKind):
     holds = frozenset({"process", "disk"})
     #: Not part of `all`: it destroys data, and not every system promises to survive that on all nodes at once.
     for_all = ()
+    needs = frozenset({Need.FILES})
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED)
-
-    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.closed_files is not None:
-            return placement.closed_files
-        return None
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         return why_not(placement)

@@ -14,7 +14,6 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.leadership import MovesLeadership
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
@@ -85,7 +84,7 @@ class Churn(FaultKind):
 def _leader_moves(act: Act) -> Play | str:
     """Ask the system where it hands over on request, else restart the leader."""
     cluster, options = act.cluster, act.options(ChurnOptions)
-    asks = isinstance(cluster.system, MovesLeadership)
+    asks = cluster.system.move_leadership is not None
     if options.by == "ask" and not asks:
         return f"{cluster.system.profile.name} does not move its leadership on request"
     restarts = options.by == "restart" or not asks
@@ -129,7 +128,7 @@ def _next(act: Act, preference: float, *, restarts: bool) -> tuple[str, str] | S
 
 async def _handed_over(leader: str, to: str, cluster: Cluster) -> Proof:
     system = cluster.system
-    assert isinstance(system, MovesLeadership)
+    assert system.move_leadership is not None, "a system that does not move its leadership is restarted"
     before, layout = cluster.view(), cluster.runtime.layout
     asked_ns = cluster.records.now_ns()
     try:

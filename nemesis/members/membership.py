@@ -15,11 +15,11 @@ import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, cast
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import about, seconds
-from fencepost.harness.contract.membership import ChangesMembers, Membership
+from fencepost.harness.contract.members import Membership
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
@@ -129,6 +129,7 @@ class MembershipChange(FaultKind):
     }
     options = MembershipOptions(for_=seconds(4))
     holds = frozenset({"process", "membership", "disk"})
+    needs = frozenset({"member-changes"})
     for_all = ("membership:one", "membership:leader")
     alone = True
     act_deadline_s = 25.0
@@ -137,17 +138,17 @@ class MembershipChange(FaultKind):
         return Effects(stops=Stops.POSSIBLE, changes_members=True)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.fixed_members is not None:
-            return placement.fixed_members
+        changes = None if placement.system is None else placement.system.member_changes
+        fixed = changes and changes.fixed(placement.version, placement.system_options)
+        if fixed:
+            return cast(Refusal, fixed)
         voters = [member.name for member in placement.cluster if member.votes]
         if len(voters) < 3:
             return Refusal("with fewer than three voters the rest of the cluster could not go on")
         others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
-        if not spec.own(MembershipOptions).wipe:
-            return placement.wiped_members
-        return None
+        return changes.wiped if changes and not spec.own(MembershipOptions).wipe else None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, replace(view, nodes=view.voters), draw)
@@ -160,8 +161,9 @@ class MembershipChange(FaultKind):
 
     async def inject(self, act: Act) -> Proof:
         (node,), cluster = act.nodes, act.cluster
-        assert isinstance(cluster.system, ChangesMembers), "refused before the run"
-        membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
+        changes = cluster.system.member_changes
+        assert changes is not None, "refused before the run"
+        membership = changes.of(cluster.runtime.layout, cluster.artifacts)
         requests = MemberRequests(membership, cluster, node.name)
         look = await requests.look()
         if not look.member_id:

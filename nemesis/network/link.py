@@ -32,7 +32,7 @@ from fencepost.harness.faults.link_proof import (
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Links, Need, Placement
 from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY_NS: Final = 50_000_000
@@ -113,7 +113,7 @@ class LinkFault(FaultKind):
         return _refuse_links(placement.links)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return _refuse_links(placement.links) or placement.why_unshaped()
+        return _refuse_links(placement.links) or placement.why_not(Need.SHAPE)
 
     def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(LinkOptions)

@@ -5,9 +5,9 @@ The end is proven by the process being gone, the start by a new process that ser
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from fencepost.harness.contract.reported_version import TellsVersion, ask_version
+from fencepost.harness.contract.versions import Versions, ask_version
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -87,15 +87,15 @@ class Restart:
                 return Proof(FaultOutcome.INDETERMINATE, late)
             await asyncio.sleep(_LOOK_S)
         serves = f"{started}, serves after {loop.time() - began_s:.1f} s"
-        if not isinstance(cluster.system, TellsVersion):
+        if cluster.system.versions is None:
             return Proof(FaultOutcome.HEALED, serves)
-        return await self._says(serves, cluster.system, log_from)
+        return await self._says(serves, cluster.system.versions, log_from)
 
-    async def _says(self, serves: str, system: TellsVersion[Any], log_from: int) -> Proof:
+    async def _says(self, serves: str, versions: Versions, log_from: int) -> Proof:
         """Compare the release that the server reports with the one that it was started as."""
         node, cluster = self.node, self._cluster
-        wanted = system.version_of(node, cluster.artifacts_of(node.name))
-        version, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
+        wanted = versions.expected(node, cluster.artifacts_of(node.name))
+        version, why = await ask_version(versions, node, log_from=log_from, hurried=cluster.hurried)
         if version is not None:
             self.details["says_version"] = version
         if version == wanted:

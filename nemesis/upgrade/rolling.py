@@ -18,7 +18,6 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.membership import RaisesFeatures
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import (
@@ -96,7 +95,7 @@ class _Roll(Course):
     async def _finish(self) -> None:
         """Raise the cluster's features, now that every node runs as the new release."""
         system, nodes = self.cluster.system, self.cluster.runtime.nodes.values()
-        assert isinstance(system, RaisesFeatures), "refused before the run"
+        assert system.raise_features is not None, "refused before the run"
         running = [node.place for node in nodes if node.state is NodeState.RUNNING]
         try:
             async with asyncio.timeout(_FEATURES_S):
@@ -187,6 +186,9 @@ class Rolling(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
+    def needed(self, spec: FaultSpec) -> frozenset[str]:
+        return frozenset({"raise-features"}) if spec.own(RollingOptions).finish else self.needs
+
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if spec.target == _OTHERS and all(member.votes for member in placement.cluster):
             return Refusal("every node of this cluster votes", "leave the target out")
@@ -198,8 +200,6 @@ class Rolling(FaultKind):
             return None
         if options.finish and options.back:
             return Refusal("with finish=yes no node can go back", "leave out back=yes, or finish=yes")
-        if options.finish and placement.fixed_features is not None:
-            return placement.fixed_features
         if placement.image:
             return Refusal("to= needs one of our images for each release", "leave out --image, or to=")
         return None

@@ -3,6 +3,7 @@
 from typing import Final
 
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict import LeaseBound
 from fencepost.systems.cassandra.options import CassandraOptions, Transactions, Writes
@@ -22,8 +23,8 @@ def lease_bound(options: CassandraOptions) -> LeaseBound:
     )
 
 
-def unpromised(options: CassandraOptions) -> dict[str, str]:
-    """The guarantees that Cassandra does not give with these options, with the reason (`QualifiesPromises`)."""
+def unpromised(settings: Settings, options: CassandraOptions) -> dict[str, str]:
+    """The guarantees that Cassandra does not give with these options, with the reason."""
     if options.transactions is Transactions.ACCORD:
         # It orders plain reads and writes as well.
         return {}

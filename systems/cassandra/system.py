@@ -5,21 +5,18 @@ follow a leader.
 """
 
 import asyncio
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.reported_version import minor
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.servers import ReportedTime
-from fencepost.harness.contract.system import BaseSystem
+from fencepost.harness.contract.system import BaseSystem, ReportedTime
+from fencepost.harness.contract.versions import Versions, minor
 from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.node import Layout, Node, Place
-from fencepost.harness.verdict import LeaseBound
 from fencepost.systems.cassandra import configuration, schema
 from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import SESSIONS
@@ -33,15 +30,35 @@ from fencepost.systems.cassandra.wire.frames import Consistency
 
 _MS_NS: Final = 1_000_000
 #: The server ends itself after it.
-_FATAL: Final = re.compile(
-    r"(?:ERROR .*)?Exception .*encountered during startup:? ?(.*)|Fatal (?:error|configuration).*"
+_LOGS: Final = LogTable(
+    failed={
+        r"(?:ERROR .*)?Exception .*encountered during startup:? ?(.*)|Fatal (?:error|configuration).*": (
+            lambda match: match[1] or match.string.strip()
+        )
+    }
 )
+
+
+async def _reported_version(node: Node, log_from: int) -> str:
+    async with asking(node.place) as connection:
+        rows = await connection.query("SELECT release_version FROM system.local", consistency=Consistency.ONE)
+    return (rows[0]["release_version"] or b"").decode()
+
+
+def _refuse_change(start: str, to: str, back: bool, settings: Settings) -> Refusal | None:
+    """Allow changes of the patch release, and forth to the next one; files of a later one are not read back."""
+    if not back or minor(start) == minor(to):
+        return None
+    return Refusal(
+        f"Cassandra {start} does not read the files that {to} has written",
+        "leave back= out, or name a patch release",
+    )
 
 
 class Cassandra(BaseSystem[CassandraOptions]):
     """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="cassandra",
         java=True,
         options=CassandraOptions,
@@ -60,18 +77,14 @@ class Cassandra(BaseSystem[CassandraOptions]):
         wants={Interface.LISTS: {"transactions": "accord"}},
         sizes=(1, 3, 5),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
-    settings: Final = SETTINGS
-
-    def lease_bound(self, options: CassandraOptions) -> LeaseBound:
-        """`harness.contract.leadership.BoundsLeases`."""
-        return lease_bound(options)
-
-    def unpromised(self, settings: Settings, options: CassandraOptions) -> Mapping[str, str]:
-        """`harness.contract.conditions.QualifiesPromises`."""
-        return unpromised(options)
+    settings = SETTINGS
+    logs = _LOGS
+    lease_bound = staticmethod(lease_bound)
+    unpromised = staticmethod(unpromised)
+    versions = Versions(reported=_reported_version, refuse_change=_refuse_change)
 
     async def ready(self, node: Node) -> bool:
         """Whether the node answers, and knows all others: the number of replicas is taken from that."""
@@ -90,7 +103,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
         return SESSIONS[interface](connection, options or CassandraOptions())
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
-        """`harness.contract.servers.TellsTime`: the wall clock, in milliseconds."""
+        """Ask for the wall clock, in milliseconds."""
         if clock is not Clock.WALL:
             return None
         async with asking(place) as connection:
@@ -101,28 +114,6 @@ class Cassandra(BaseSystem[CassandraOptions]):
             except (Definite, Indefinite) as error:
                 raise ValueError(str(error)) from None
         return ReportedTime(int.from_bytes(rows[0]["now"] or b"") * _MS_NS, _MS_NS, "currentTimestamp()")
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        """`harness.contract.reported_version.TellsVersion`."""
-        async with asking(node.place) as connection:
-            rows = await connection.query("SELECT release_version FROM system.local", consistency=Consistency.ONE)
-        return (rows[0]["release_version"] or b"").decode()
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: CassandraOptions, settings: Settings
-    ) -> Refusal | None:
-        """Allow changes of the patch release, and forth to the next one; files of a later one are not read back."""
-        if not back or minor(start) == minor(to):
-            return None
-        return Refusal(
-            f"Cassandra {start} does not read the files that {to} has written",
-            "leave back= out, or name a patch release",
-        )
-
-    def fatal_line(self, line: str) -> str | None:
-        """`harness.contract.servers.LogsFailures`."""
-        match = _FATAL.search(line)
-        return (match.group(1) or line.strip()) if match else None
 
 
 async def _wrong(place: Place, nodes: int) -> str | None:

@@ -5,6 +5,7 @@ What Consul promises stands in `guarantees.toml`.
 
 from typing import Final
 
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
 from fencepost.systems.consul.options import ELECTION, LEASE, ConsulOptions, MembersBy
@@ -31,14 +32,14 @@ _CATALOG_LACKS: Final = {
 }
 
 
-def unpromised(options: ConsulOptions) -> dict[str, str]:
-    """The guarantees that Consul does not give with these options, with the reason (`QualifiesPromises`)."""
+def unpromised(settings: Settings, options: ConsulOptions) -> dict[str, str]:
+    """The guarantees that Consul does not give with these options, with the reason."""
     if options.members is MembersBy.SESSION_KEY:
         return {}
     return {name: f"-O members={options.members}: {why}" for name, why in _CATALOG_LACKS.items()}
 
 
-def leadership_bound(options: ConsulOptions) -> LeadershipBound:
+def leadership_bound(options: ConsulOptions, version: str = "") -> LeadershipBound:
     """The longest time for which a cut-off leader may claim to lead: its lease, looked at every 10 ms at the end."""
     lease = options.raft_multiplier * LEASE
     return LeadershipBound(

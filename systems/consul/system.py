@@ -1,17 +1,15 @@
 """Consul as a system under test: how its servers start, what it promises, how one agent is asked."""
 
-import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.system import BaseSystem, Question
+from fencepost.harness.contract.system import BaseSystem, Question, WatchKinds
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Interface, ReadMode, WatchMode
 from fencepost.harness.runtime.node import Layout, Node, Place
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
+from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.consul import agent, configuration, upgrades
 from fencepost.systems.consul.agent import ConsulQuestion
 from fencepost.systems.consul.catalog import CatalogClient
@@ -24,13 +22,17 @@ from fencepost.systems.consul.settings import SETTINGS
 from fencepost.systems.consul.wire.calls import connect
 
 #: A line of raft's logger, from release 1.15 on: "agent.server.raft: election won: term=2 tally=2".
-_ELECTION_WON: Final = re.compile(r"election won: term=(\d+)")
+_LOGS: Final = LogTable(became_leader={r"election won: term=(\d+)": epoch})
+
+
+async def _reported_version(node: Node, log_from: int) -> str:
+    return (await agent.itself(node.place)).config.version
 
 
 class Consul(BaseSystem[ConsulOptions]):
     """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="consul",
         options=ConsulOptions,
         interfaces=frozenset(
@@ -53,24 +55,20 @@ class Consul(BaseSystem[ConsulOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
-    settings: Final = SETTINGS
-    watch_modes: Final = (WatchMode.MERGED,)
-    resumes_watches: Final = False
-    changes_keys_together: Final = True
-
-    def unpromised(self, settings: Settings, options: ConsulOptions) -> Mapping[str, str]:
-        """`harness.contract.conditions.QualifiesPromises`."""
-        return unpromised(options)
-
-    def leadership(self, options: ConsulOptions, version: str = "") -> LeadershipBound:
-        return leadership_bound(options)
-
-    def lease_bound(self, options: ConsulOptions) -> LeaseBound:
-        """`harness.contract.leadership.BoundsLeases`."""
-        return lease_bound(options)
+    settings = SETTINGS
+    logs = _LOGS
+    watches = WatchKinds(modes=(WatchMode.MERGED,), resumes=False, keys_together=True)
+    leadership = staticmethod(leadership_bound)
+    lease_bound = staticmethod(lease_bound)
+    unpromised = staticmethod(unpromised)
+    move_leadership = staticmethod(agent.move_leadership)
+    versions = Versions(
+        reported=_reported_version,
+        refuse_change=lambda start, to, back, _: upgrades.refuse_change(start, to, back=back),
+    )
 
     async def ready(self, node: Node) -> bool:
         """Whether the server knows a leader and answers a consistent read."""
@@ -87,24 +85,8 @@ class Consul(BaseSystem[ConsulOptions]):
         made = CatalogClient if options.members is MembersBy.CATALOG_TTL else ConsulClient
         return made(calls, options)
 
-    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
-        """`harness.contract.leadership.MovesLeadership`."""
-        await agent.move_leadership(leader, to, timeout_s=timeout_s)
-
     def question(self, place: Place, subject: str) -> Question:
         return ConsulQuestion(place)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        return (await agent.itself(node.place)).config.version
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: ConsulOptions, settings: Settings
-    ) -> Refusal | None:
-        return upgrades.refuse_change(start, to, back=back)
-
-    def became_leader(self, line: str) -> int | None:
-        match = _ELECTION_WON.search(line)
-        return int(match.group(1)) if match else None
 
 
 CONSUL: Final = Consul()

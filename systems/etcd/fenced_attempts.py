@@ -7,9 +7,10 @@ Source: EtcdServer.revokeExpiredLeases (server/etcdserver/server.go) of 3.5.
 """
 
 import json
+import re
 from typing import Final
 
-from fencepost.harness.contract.leadership import Attempt
+from fencepost.harness.contract.logs import Attempt, Rows
 from fencepost.systems.etcd.wire import errors
 
 REVOKE: Final = "revoke"
@@ -18,22 +19,21 @@ NOT_LEADER: Final = "not-leader"
 #: The lessor's error for a lease that is gone, without the prefix "etcdserver: ".
 _GONE: Final = "lease not found"
 
-_FAILED: Final = '"msg":"failed to revoke lease"'
-_IGNORED: Final = '"msg":"Ignore the lease revoking request because current member isn\'t a leader"'
+
+def _failed(match: re.Match[str]) -> Attempt | None:
+    line = match.string
+    try:
+        fields = json.loads(line[line.index("{") :])
+        lease, why = str(fields["lease-id"]), str(fields["error"])
+    except (ValueError, KeyError):
+        return None
+    code = errors.LEASE_EXPIRED if why == _GONE else errors.outcome("UNAVAILABLE", why).code
+    return Attempt(REVOKE, code, key=lease.lstrip("0"), detail=why)
 
 
-class LeaseAttempts:
-    """`harness.contract.leadership.AttemptReader`."""
-
-    def read(self, line: str) -> Attempt | None:
-        if _IGNORED in line:
-            return Attempt(REVOKE, NOT_LEADER)
-        if _FAILED not in line:
-            return None
-        try:
-            fields = json.loads(line[line.index("{") :])
-            lease, why = str(fields["lease-id"]), str(fields["error"])
-        except (ValueError, KeyError):
-            return None
-        code = errors.LEASE_EXPIRED if why == _GONE else errors.outcome("UNAVAILABLE", why).code
-        return Attempt(REVOKE, code, key=lease.lstrip("0"), detail=why)
+ATTEMPTED: Final[Rows[Attempt]] = {
+    '"msg":"Ignore the lease revoking request because current member isn\'t a leader"': (
+        lambda _: Attempt(REVOKE, NOT_LEADER)
+    ),
+    '"msg":"failed to revoke lease"': _failed,
+}

@@ -16,7 +16,7 @@ from fencepost.systems.etcd.options import EtcdOptions
 GUARANTEES: Final = Path(__file__).with_name("guarantees.toml")
 
 
-def leadership_bound(options: EtcdOptions) -> LeadershipBound:
+def leadership_bound(options: EtcdOptions, version: str = "") -> LeadershipBound:
     """The longest time for which a cut-off leader may claim to lead: 2 election time-outs and a tick.
 
     Source: raft's CheckQuorum, as for the guarantee leader-self-fencing.
@@ -50,8 +50,8 @@ def lease_bound(options: EtcdOptions) -> LeaseBound:
     )
 
 
-def unpromised(settings: Settings) -> dict[str, str]:
-    """The guarantees that etcd does not give with these settings, with the reason (`QualifiesPromises`)."""
+def unpromised(settings: Settings, options: object) -> dict[str, str]:
+    """The guarantees that etcd does not give with these settings, with the reason."""
     if value_of(settings, "unsafe-no-fsync") != "true":
         return {}
     reason = "unsafe-no-fsync=true acknowledges writes that are on no disk (etcd --help: unsafe, will cause data loss)"

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from fencepost.harness.contract.servers import ReportedTime
+from fencepost.harness.contract.system import ReportedTime
 from fencepost.harness.http.connection import ask as get
 
 

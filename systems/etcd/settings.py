@@ -42,7 +42,7 @@ _RESERVED: Final = Reserved.beside(
 )
 #: Flags that an option of fencepost also sets; only one of the two can hold.
 _TWICE: Final = {"snapshot-count": "snapshot_count"}
-_REFUSED: Final = re.compile(r"flag provided but not defined: -*\S+|invalid value .* for flag .*")
+REFUSED: Final = r"flag provided but not defined: -*\S+|invalid value .* for flag .*"
 _STARTING: Final = '"msg":"starting an etcd server"'
 
 
@@ -65,15 +65,9 @@ def _refuse_unknown(artifacts: Artifacts, settings: Settings) -> Refusal | None:
     output = rejection([binary, *(f"--{key}={value}" for key, value in flags(settings).items()), "--version"])
     if output is None:
         return None
-    refusal = _REFUSED.search(output)
+    refusal = re.search(REFUSED, output)
     message = refusal.group() if refusal else output.splitlines()[0]
     return Refusal(f"etcd {artifacts.version} says: {message}", f"its flags are listed by: {Path(binary).name} --help")
-
-
-def refused_line(line: str) -> str | None:
-    """Why the server does not accept its flags, where this log line says so; else None."""
-    refusal = _REFUSED.match(line.strip())
-    return f"etcd says: {refusal.group()}" if refusal else None
 
 
 async def _applied(node: Node, settings: Settings) -> list[AppliedSetting]:

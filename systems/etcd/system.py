@@ -4,28 +4,26 @@ The client and its messages are imported only when a member is asked, so that th
 """
 
 import asyncio
-import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.leadership import AttemptReader
+from fencepost.harness.contract.logs import LogTable, epoch
+from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.servers import ReportedTime
-from fencepost.harness.contract.system import BaseSystem, Question
+from fencepost.harness.contract.system import BaseSystem, Question, ReportedTime, WatchKinds
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Interface, ReadMode, Session, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
+from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.etcd import configuration, reported_version
 from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
-from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
+from fencepost.systems.etcd.fenced_attempts import ATTEMPTED
 from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.releases import RELEASES
-from fencepost.systems.etcd.settings import SETTINGS, refused_line
+from fencepost.systems.etcd.settings import REFUSED, SETTINGS
 
 if TYPE_CHECKING:
     from fencepost.systems.etcd.health import Health
@@ -33,16 +31,26 @@ if TYPE_CHECKING:
 
 #: One attempt to ask a member whether it serves.
 _ATTEMPT_S: Final = 1.0
-#: EtcdServer.applySnapshot.
-_APPLIED_SNAPSHOT: Final = '"msg":"applied snapshot"'
-#: A line of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
-_BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
+#: Lines of raft's logger in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
+_LOGS: Final = LogTable(
+    became_leader={r'"msg":"[0-9a-f]+ became leader at term (\d+)"': epoch},
+    failed={rf"^\s*({REFUSED})": lambda match: f"etcd says: {match[1]}"},
+    # EtcdServer.applySnapshot; it logs nothing of the entries that it is sent.
+    caught_up={'"msg":"applied snapshot"': CatchUp.SNAPSHOT},
+    attempted=ATTEMPTED,
+)
+
+
+def _membership(layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
+    from fencepost.systems.etcd.membership import EtcdMembership
+
+    return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
 
 
 class Etcd(BaseSystem[EtcdOptions]):
     """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="etcd",
         options=EtcdOptions,
         interfaces=frozenset(
@@ -63,20 +71,23 @@ class Etcd(BaseSystem[EtcdOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     guarantees = GUARANTEES
     spec = staticmethod(configuration.spec)
-    settings: Final = SETTINGS
-    watch_modes: Final = (WatchMode.PERSISTENT,)
-    resumes_watches: Final = True
-    changes_keys_together: Final = True
-
-    def leadership(self, options: EtcdOptions, version: str = "") -> LeadershipBound:
-        return leadership_bound(options)
-
-    def lease_bound(self, options: EtcdOptions) -> LeaseBound:
-        """`harness.contract.leadership.BoundsLeases`."""
-        return lease_bound(options)
+    settings = SETTINGS
+    logs = _LOGS
+    watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=True)
+    leadership = staticmethod(leadership_bound)
+    lease_bound = staticmethod(lease_bound)
+    unpromised = staticmethod(unpromised)
+    versions = Versions(
+        reported=lambda node, _: reported_version.ask(*node.place.dial(CLIENT_PORT)),
+        refuse_change=lambda start, to, back, _: reported_version.refuse_change(start, to, back=back),
+    )
+    member_changes = MemberChanges(
+        of=_membership,
+        wiped=Refusal("etcd gives an added member a new id and never accepts the old one again", "leave out wipe=no"),
+    )
 
     async def ready(self, node: Node) -> bool:
         """Whether the member answers Status and knows a leader."""
@@ -110,58 +121,15 @@ class Etcd(BaseSystem[EtcdOptions]):
 
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
 
-    def fixed_members(self, version: str, options: EtcdOptions) -> Refusal | None:
-        """`harness.contract.membership.ChangesMembers`: every etcd can."""
-        return None
-
-    def wiped_members(self) -> Refusal | None:
-        return Refusal("etcd gives an added member a new id and never accepts the old one again", "leave out wipe=no")
-
-    def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
-        from fencepost.systems.etcd.membership import EtcdMembership
-
-        return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
-
     def question(self, place: Place, subject: str) -> Question:
         from fencepost.systems.etcd.question import EtcdQuestion
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
-        """`harness.contract.servers.TellsTime`."""
         from fencepost.systems.etcd import server_clock
 
         return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
-
-    def fatal_line(self, line: str) -> str | None:
-        return refused_line(line)
-
-    def unpromised(self, settings: Settings, options: EtcdOptions) -> Mapping[str, str]:
-        return unpromised(settings)
-
-    def attempts(self) -> AttemptReader:
-        """`harness.contract.leadership.TellsAttempts`."""
-        return LeaseAttempts()
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        return await reported_version.ask(*node.place.dial(CLIENT_PORT))
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings
-    ) -> Refusal | None:
-        return reported_version.refuse_change(start, to, back=back)
-
-    @property
-    def catch_ups(self) -> tuple[CatchUp, ...]:
-        """`harness.contract.servers.LogsCatchUps`: it logs nothing of the entries that it is sent."""
-        return (CatchUp.SNAPSHOT,)
-
-    def caught_up(self, line: str) -> CatchUp | None:
-        return CatchUp.SNAPSHOT if _APPLIED_SNAPSHOT in line else None
-
-    def became_leader(self, line: str) -> int | None:
-        match = _BECAME_LEADER.search(line)
-        return int(match.group(1)) if match else None
 
 
 def disagreement(members: "list[Health]") -> str | None:

@@ -1,13 +1,13 @@
 """The example as a system under test: Python processes, available wherever fencepost is installed."""
 
 import asyncio
-import re
 import sys
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import Answer, BaseReleases, BaseSystem, Question
@@ -22,7 +22,6 @@ from fencepost.systems.example.options import ExampleOptions
 CLIENT_PORT: Final = 7000
 PEER_PORT: Final = 7001
 _SERVER: Final = "fencepost.systems.example.server"
-_BECAME_LEADER: Final = re.compile(r"leader of epoch (\d+)$")
 #: One attempt to ask a node.
 _ATTEMPT_S: Final = 1.0
 
@@ -41,9 +40,9 @@ class ExampleReleases(BaseReleases):
 
 
 class Example(BaseSystem[ExampleOptions]):
-    """`harness.contract.system.System`, with BoundsLeadership, BoundsLeases and LogsReigns."""
+    """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="example",
         options=ExampleOptions,
         interfaces=frozenset({Interface.STORAGE, Interface.LEASES, Interface.MEMBERSHIP}),
@@ -52,7 +51,8 @@ class Example(BaseSystem[ExampleOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = ExampleReleases()
+    releases = ExampleReleases()
+    logs = LogTable(became_leader={r"leader of epoch (\d+)$": epoch})
     guarantees = Path(__file__).with_name("guarantees.toml")
 
     def specs(
@@ -78,16 +78,11 @@ class Example(BaseSystem[ExampleOptions]):
         )
 
     def lease_bound(self, options: ExampleOptions) -> LeaseBound:
-        """`harness.contract.leadership.BoundsLeases`."""
         return LeaseBound(
             extra_ns=options.election // 10 + 1_000_000_000,
             source="the leader looks for leases that are over every tenth of an election time-out; plus 1 s to commit",
             clocks=(Clock.MONOTONIC,),
         )
-
-    def became_leader(self, line: str) -> int | None:
-        match = _BECAME_LEADER.search(line)
-        return int(match.group(1)) if match else None
 
     async def ready(self, node: Node) -> bool:
         """Whether the node answers and knows a leader."""

@@ -110,10 +110,10 @@ FAULT_TARGETS: Final = {
     "partition:controller": "fencepost.systems.kafka.faults.partition_shapes:CONTROLLER",
 }
 ABILITIES: Final = {
-    "deposes-controller": "fencepost.systems.kafka.contract.deposing:DeposesController",
-    "leads-partitions": "fencepost.systems.kafka.contract.partition_leaders:LeadsPartitions",
-    "measures-failover": "fencepost.systems.kafka.contract.failover:MeasuresFailover",
-    "migrates-metadata": "fencepost.systems.kafka.contract.migration:MigratesMetadata",
+    "open-administrator": "fencepost.systems.kafka.contract.deposing:DeposesController",
+    "partition-reigns": "fencepost.systems.kafka.contract.partition_leaders:LeadsPartitions",
+    "failover": "fencepost.systems.kafka.contract.failover:MeasuresFailover",
+    "migration": "fencepost.systems.kafka.contract.migration:MigratesMetadata",
 }
 ANOMALY_WORDS: Final = {
     "change-not-heard": "change that a listener was not told of",

@@ -36,7 +36,7 @@ _COMMITTED: Final = frozenset(
 )
 
 
-def unpromised(settings: Settings) -> dict[str, str]:
+def unpromised(settings: Settings, options: object) -> dict[str, str]:
     """The guarantees that Kafka does not give with these settings, in either mode, with the reason."""
     if value_of(settings, "unclean.leader.election.enable") != "true":
         return {}

@@ -4,4 +4,4 @@ from typing import Final
 
 SYSTEMS: Final = {"nats": "fencepost.systems.nats.system:NATS"}
 FAULTS: Final = {"reassign": "fencepost.systems.nats.reassign:Reassign"}
-ABILITIES: Final = {"places-replicas": "fencepost.systems.nats.placing:PlacesReplicas"}
+ABILITIES: Final = {"replicas": "fencepost.systems.nats.placing:PlacesReplicas"}

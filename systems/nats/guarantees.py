@@ -15,7 +15,7 @@ _LOST_QUORUM_NS: Final = 10 * _SECOND_NS
 _LOOK_NS: Final = 10 * _SECOND_NS
 
 
-def leadership_bound(options: NatsOptions) -> LeadershipBound:
+def leadership_bound(options: NatsOptions, version: str = "") -> LeadershipBound:
     """The longest time for which a cut-off leader claims to lead, as the server's code has it: 20 s."""
     return LeadershipBound(
         bound_ns=_LOST_QUORUM_NS + _LOOK_NS,

@@ -61,6 +61,7 @@ class Reassign(FaultKind):
     options = ReassignOptions(for_=seconds(4))
     #: Whoever has one of three replicas must keep its disk until there are others.
     holds = frozenset({"disk"})
+    needs = frozenset({"replicas"})
     for_all = ("reassign:leader", "reassign:more", "reassign:fewer")
     alone = True
     act_deadline_s = 25.0
@@ -69,11 +70,6 @@ class Reassign(FaultKind):
         return Effects(changes_members=True)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if not isinstance(placement.system, PlacesReplicas):
-            return Refusal(
-                f"{placement.system_name} has no replicas that could be placed elsewhere",
-                "choose a system with the ability places-replicas (fencepost list abilities)",
-            )
         now = placement.system.replica_count(placement.system_options)
         nodes, to = len(placement.cluster), spec.own(ReassignOptions).to
         if spec.target not in (_MORE, _FEWER):

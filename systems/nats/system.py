@@ -7,13 +7,14 @@ import asyncio
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.system import BaseSystem, Question
+from fencepost.harness.contract.system import BaseSystem, Question, WatchKinds
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ReadMode, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
-from fencepost.harness.verdict import LeadershipBound, Vocabulary
+from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.nats import configuration, raftz
 from fencepost.systems.nats.client import SESSIONS
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
@@ -32,10 +33,14 @@ from fencepost.systems.nats.wire.connection import connect
 _ATTEMPT_S: Final = 1.0
 
 
+async def _reported_version(node: Node, log_from: int) -> str:
+    return str((await raftz.get(*node.place.dial(MONITOR_PORT), "/varz"))["version"])
+
+
 class Nats(BaseSystem[NatsOptions]):
     """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="nats",
         options=NatsOptions,
         interfaces=frozenset(SESSIONS),
@@ -50,25 +55,27 @@ class Nats(BaseSystem[NatsOptions]):
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     spec = staticmethod(configuration.spec)
-    settings: Final = SETTINGS
-    watch_modes: Final = (WatchMode.PERSISTENT,)
-    resumes_watches: Final = True
-    changes_keys_together: Final = False
+    settings = SETTINGS
     guarantees = GUARANTEES
+    watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=False)
+    leadership = staticmethod(leadership_bound)
+    # Every change is allowed: servers of 2.10 and later form one cluster, and read each other's files.
+    versions = Versions(reported=_reported_version)
+    member_changes = MemberChanges(
+        of=lambda layout, _: NatsMembership(layout),
+        wiped=Refusal("a server that was removed is not taken back under its name for five minutes"),
+    )
 
     def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:
-        """`harness.contract.servers.ArrangesMembers`: all alike, and asked on the monitoring port too."""
+        """All alike, and asked on the monitoring port too."""
         if options.replicas > nodes:
             raise UsageError(
                 f"a stream with {options.replicas} replicas does not fit on {nodes} node{'s' if nodes > 1 else ''}",
                 hint=f"-O replicas={nodes}, or more --nodes",
             )
         return tuple(Member(f"n{number}", dialled=("client", "monitor")) for number in range(1, nodes + 1))
-
-    def leadership(self, options: NatsOptions, version: str = "") -> LeadershipBound:
-        return leadership_bound(options)
 
     async def ready(self, node: Node) -> bool:
         """Whether the server knows a leader of the group that places streams."""
@@ -97,18 +104,8 @@ class Nats(BaseSystem[NatsOptions]):
         return SESSIONS[interface](connection, (options or NatsOptions()).replicas)
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
-        """`harness.contract.leadership.MovesLeadership`: of the stream, not of the meta group."""
+        """Move the leadership of the stream, not of the meta group."""
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
-
-    def fixed_members(self, version: str, options: NatsOptions) -> Refusal | None:
-        """`harness.contract.membership.ChangesMembers`: any release can."""
-        return None
-
-    def wiped_members(self) -> Refusal | None:
-        return Refusal("a server that was removed is not taken back under its name for five minutes")
-
-    def membership(self, layout: Layout, artifacts: Artifacts) -> NatsMembership:
-        return NatsMembership(layout)
 
     def replica_count(self, options: NatsOptions) -> int:
         """`systems.nats.placing.PlacesReplicas`: of each stream."""
@@ -119,16 +116,6 @@ class Nats(BaseSystem[NatsOptions]):
 
     def question(self, place: Place, subject: str) -> Question:
         return RaftzQuestion(place, subject)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        """`harness.contract.reported_version.TellsVersion`."""
-        return str((await raftz.get(*node.place.dial(MONITOR_PORT), "/varz"))["version"])
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: NatsOptions, settings: Settings
-    ) -> Refusal | None:
-        """Allow every change: servers of 2.10 and later form one cluster, and read each other's files."""
-        return None
 
 
 async def _view(place: Place, subject: str) -> Group | str | None:

@@ -35,9 +35,9 @@ _BOTH: Final = '"$0" "$2" --sentinel & exec "$0" "$1"'
 
 
 class Redis(BaseSystem[RedisOptions]):
-    """`harness.contract.system.System`, with BoundsLeadership and BoundsLeases."""
+    """`harness.contract.system.System`."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name="redis",
         options=RedisOptions,
         interfaces=frozenset({Interface.STORAGE, Interface.LOCKS, Interface.ELECTION}),
@@ -47,7 +47,7 @@ class Redis(BaseSystem[RedisOptions]):
         vocabulary=Vocabulary(epoch="configuration epoch"),
         sizes=(3, 5),
     )
-    releases: Final = RedisReleases()
+    releases = RedisReleases()
     guarantees = Path(__file__).with_name("guarantees.toml")
 
     @staticmethod
@@ -73,7 +73,6 @@ class Redis(BaseSystem[RedisOptions]):
         )
 
     def lease_bound(self, options: RedisOptions) -> LeaseBound:
-        """`harness.contract.leadership.BoundsLeases`."""
         return LeaseBound(
             extra_ns=1_000_000_000,
             source="redis.io, EXPIRE: a key ends 0 to 1 ms late, by the wall clock; plus 1 s for a busy machine",

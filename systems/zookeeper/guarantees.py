@@ -10,7 +10,7 @@ from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 
-def leadership_bound(options: ZooKeeperOptions) -> LeadershipBound:
+def leadership_bound(options: ZooKeeperOptions, version: str = "") -> LeadershipBound:
     """The longest time for which a cut-off leader may claim to lead: (syncLimit + 2) ticks of running time.
 
     The last acknowledgement counts for syncLimit ticks, and the leader checks once in each tick. Just after an election
@@ -48,8 +48,8 @@ def lease_bound(options: ZooKeeperOptions) -> LeaseBound:
     )
 
 
-def unpromised(settings: Settings) -> dict[str, str]:
-    """The guarantees that ZooKeeper does not give with these settings, with the reason (`QualifiesPromises`)."""
+def unpromised(settings: Settings, options: object) -> dict[str, str]:
+    """The guarantees that ZooKeeper does not give with these settings, with the reason."""
     if value_of(settings, "forceSync", "zookeeper.forceSync") != "no":
         return {}
     reason = "forceSync=no acknowledges writes that are on no disk (Administrator's Guide, Unsafe Options)"

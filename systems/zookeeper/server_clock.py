@@ -8,7 +8,7 @@ connections with a session. `zk_uptime` in `mntr` is the System.nanoTime that ha
 import re
 from typing import Final
 
-from fencepost.harness.contract.servers import ReportedTime
+from fencepost.harness.contract.system import ReportedTime
 from fencepost.systems.zookeeper.question import four_letter_word
 from fencepost.systems.zookeeper.wire.connection import open_connection
 

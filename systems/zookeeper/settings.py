@@ -8,7 +8,7 @@ start. A running server reports some of its values, in `conf` and in its log.
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.options import SystemOptions
@@ -99,7 +99,7 @@ def _evidence(
     return None, "zoo.cfg" if f"\n{key}={value}\n" in f"\n{zoo_cfg}" else None
 
 
-SETTINGS: Final[ServerSettings[SystemOptions]] = ServerSettings(
+SETTINGS: Final[ServerSettings[Any]] = ServerSettings(
     settable={ZOOKEEPER: ABOUT},
     samples={ZOOKEEPER: {"snapCount": "5000"}},
     refuse=refuse,

@@ -70,7 +70,7 @@ class BoastfulQuestion(ExampleQuestion):
 
 
 class Retrying(Example):
-    profile = _named("retrying")  # type: ignore[misc]  # a defect is a system of its own name
+    profile = _named("retrying")
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
@@ -80,7 +80,7 @@ class Retrying(Example):
 
 
 class Hasty(Example):
-    profile = _named("hasty")  # type: ignore[misc]  # a defect is a system of its own name
+    profile = _named("hasty")
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
@@ -89,7 +89,7 @@ class Hasty(Example):
 
 
 class Denying(Example):
-    profile = _named("denying")  # type: ignore[misc]  # a defect is a system of its own name
+    profile = _named("denying")
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
@@ -100,7 +100,7 @@ class Denying(Example):
 class Leaving(Example):
     """Starts a process that leaves its session, and so survives its server."""
 
-    profile = _named("leaving")  # type: ignore[misc]  # a defect is a system of its own name
+    profile = _named("leaving")
 
     def specs(
         self, layout: Layout, artifacts: Artifacts, options: ExampleOptions, settings: Settings = NO_SETTINGS
@@ -111,7 +111,7 @@ class Leaving(Example):
 
 
 class Boastful(Example):
-    profile = _named("boastful")  # type: ignore[misc]  # a defect is a system of its own name
+    profile = _named("boastful")
 
     def question(self, place: Place, subject: str) -> Question:
         return BoastfulQuestion(*place.dial(CLIENT_PORT))

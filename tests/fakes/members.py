@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
+from fencepost.harness.runtime.node import NodeSpec, NodeState
 from tests.fakes.fakes_runtime import FakeRuntime
-from tests.fakes.profile import FAKE_PROFILE
+from tests.fakes.profile import FAKE_PROFILE, NoParts
 
 
 @dataclass
@@ -99,17 +99,16 @@ class FakeMembers:
 
 
 @dataclass
-class FakeSystem:
+class FakeSystem(NoParts):
     """A system of which nothing is known but its members."""
 
     members: FakeMembers
     profile: Profile[Any] = FAKE_PROFILE
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> Refusal | None:
-        return None if version else Refusal("an image")
-
-    def wiped_members(self) -> Refusal | None:
-        return Refusal("it forgets") if self.members.ends_removed else None
-
-    def membership(self, layout: Layout, artifacts: Artifacts) -> Any:
-        return self.members
+    @property
+    def member_changes(self) -> MemberChanges[Any]:
+        return MemberChanges(
+            of=lambda *_: self.members,
+            wiped=Refusal("it forgets") if self.members.ends_removed else None,
+            fixed=lambda version, _: None if version else Refusal("an image"),
+        )

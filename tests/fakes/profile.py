@@ -4,5 +4,14 @@ from typing import Final
 
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.system import PARTS
 
 FAKE_PROFILE: Final = Profile(name="fake", options=SystemOptions, interfaces=frozenset(), reads={}, listeners={})
+
+
+class NoParts:
+    """A system that has no part but those of its class."""
+
+    def __getattr__(self, name: str) -> None:
+        if name.replace("_", "-") not in PARTS:
+            raise AttributeError(name)

@@ -38,6 +38,7 @@ from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Ve
 from fencepost.harness.verdict.by_guarantee import COVERAGE
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode
+from tests.fakes.profile import NoParts
 from tests.fakes.session import FakeSession
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
@@ -60,7 +61,7 @@ _FAULT_AT_S: Final = (1.0, 3.5)
 _FAULT_LASTS_S: Final = 1.2
 
 
-class FakeSystem:
+class FakeSystem(NoParts):
     """What workloads ask of a system before a run: all of it is promised."""
 
     profile: Final = Profile(

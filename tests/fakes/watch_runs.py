@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import System, WatchKinds
 from fencepost.harness.coordination import WatchMode
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
@@ -22,7 +22,7 @@ from fencepost.systems.consul.system import CONSUL
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.zookeeper.system import ZOOKEEPER
 from fencepost.workloads.watch import Watch, WatchOptions
-from tests.fakes.profile import FAKE_PROFILE
+from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 
@@ -42,13 +42,11 @@ _MODES: Final[dict[str, tuple[WatchMode, ...]]] = {
 }
 
 
-class FakeSystem:
+class FakeSystem(NoParts):
     profile: Final = FAKE_PROFILE
 
     def __init__(self, flavour: str) -> None:
-        self.resumes_watches: Final = flavour == "history"
-        self.changes_keys_together: Final = True
-        self.watch_modes: Final = _MODES[flavour]
+        self.watches: Final = WatchKinds(modes=_MODES[flavour], resumes=flavour == "history", keys_together=True)
 
 
 def options_of(flavour: str, given: Mapping[str, Any]) -> WatchOptions:

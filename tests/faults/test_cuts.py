@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.contract.leadership import leadership_of
-from fencepost.harness.contract.servers import members_of
+from fencepost.harness.contract.system import leadership_of
 from fencepost.harness.faults.kind import FaultSpec, cuts_off_leader, may_cut_off_leader, with_holds
 from fencepost.harness.faults.schedule import draw_schedule, parse_faults
 from fencepost.harness.plan import Phases, Plan
@@ -111,7 +110,7 @@ def test_without_a_bound_the_fault_s_default_stays() -> None:
 def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system_that_allows_it(seed: int) -> None:
     for name in registry.SYSTEMS:
         system = registry.system(name)
-        members = members_of(system, 3, system.profile.options())
+        members = system.members(3, system.profile.options())
         bound = leadership_of(system, system.profile.options())
         if bound.limit_ns is None or 2 * 3 * bound.limit_ns > 60_000_000_000:
             # Nothing to judge by; or the times are compiled into the server, and a minute is too short (NATS).

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.leadership import with_leader
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
@@ -421,7 +420,7 @@ def test_only_the_claim_of_a_named_node_counts(tmp_path: Path) -> None:
 def test_a_claim_that_no_log_tells_of_is_refused(option: str) -> None:
     for system, why in (("nats", "the logs of nats do not say who leads"), ("cassandra", "no node of cassandra leads")):
         with pytest.raises(UsageError, match=why):
-            parse_faults(f"kill:n1:{option}", FAULTS, with_leader(SETTING, registry.system(system)))
+            parse_faults(f"kill:n1:{option}", FAULTS, replace(SETTING, system=registry.system(system)))
 
 
 @pytest.mark.parametrize("option", ["end=hybrid", "when=hybrid+1s"])

@@ -13,6 +13,7 @@ import pytest
 from fencepost.checkers import coverage
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.history import (
     DISK_FULL,
     HARNESS_ERROR,
@@ -279,7 +280,7 @@ def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
         order.append("logs")
         return []
 
-    monkeypatch.setattr(conclude_module, "ReadsLogs", object if reads_logs else type(None))
+    monkeypatch.setattr(BaseSystem, "read_log", keep_logs if reads_logs else None)
     monkeypatch.setattr(conclude_module, "_keep_logs", keep_logs)
     result = conclude_run(
         resolved_of(folder),

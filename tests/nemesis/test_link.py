@@ -16,7 +16,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import provider
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Check, Links, Placement, with_runtime
+from fencepost.harness.runtime.provider import Check, Links, Placement
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -113,7 +113,7 @@ def test_a_machine_that_cannot_hold_packets_says_why(
     found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider, "_attempts", lambda: [found])
-    why = LinkFault().unavailable(with_runtime(Placement(links=Links.RULES), registry.runtime(runtime)))
+    why = LinkFault().unavailable(Placement(links=Links.RULES, why_not=registry.runtime(runtime).why_not))
     assert why is None if said is None else said in str(why)
 
 

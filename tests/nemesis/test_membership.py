@@ -9,9 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quorum import Damage, Quorum, majority, quorum_of
-from fencepost.harness.contract.membership import ChangesMembers, with_members
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import Entry, parse_faults
@@ -25,6 +24,8 @@ from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.members import FakeMembers, FakeSystem
 from tests.fakes.virtual_time import run_virtual
 
+#: A system that gives a member that returns another identity, in a release that is not known yet.
+FORGETFUL = FakeSystem(FakeMembers(FakeRuntime(), ends_removed=True))
 HELD = Resolved(nodes=("n3",), options=MembershipOptions())
 
 
@@ -74,9 +75,8 @@ def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     run_virtual(scenario())
 
 
-def test_the_fake_is_what_systems_are() -> None:
-    assert isinstance(FakeSystem(FakeMembers(FakeRuntime())), ChangesMembers)
-    able = {name for name in registry.SYSTEMS if isinstance(registry.system(name), ChangesMembers)}
+def test_whose_members_change() -> None:
+    able = {name for name in registry.SYSTEMS if registry.system(name).member_changes}
     assert able == {"etcd", "kraft", "nats", "zookeeper"}
 
 
@@ -526,8 +526,8 @@ def test_only_voters_are_meant() -> None:
         ("membership:b1", Placement(members=MIXED), "b1 does not vote; voters are n1, n2, n3"),
         ("membership:broker", Placement(members=MIXED), "broker does not vote"),
         ("membership", Placement(nodes=1, members=members_alike(1)), "fewer than three voters"),
-        ("membership", Placement(fixed_members=Refusal("it cannot")), "it cannot"),
-        ("membership:wipe=no", Placement(wiped_members=Refusal("it forgets")), "it forgets"),
+        ("membership", Placement(system=FORGETFUL), "an image"),
+        ("membership:wipe=no", Placement(system=FORGETFUL, version="1"), "it forgets"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(text: str, placement: Placement, why: str) -> None:
@@ -558,15 +558,18 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
         ("kraft", "", {}, "in an image"),
         ("nats", "2.15.2", {}, ""),
         ("nats", "", {}, ""),
-        ("kafka-zk", "3.9.2", {}, "the members of kafka-zk are fixed when it starts; choose a system"),
+        ("kafka-zk", "3.9.2", {}, "kafka-zk lacks the part member-changes, which membership needs; choose a system"),
     ],
 )
 def test_which_systems_can(system: str, version: str, options: dict[str, object], why: str) -> None:
     chosen = registry.system(system)
-    found = with_members(Placement(), chosen, version, chosen.profile.parse_options(options))
-    assert why in str(found.fixed_members)
-    assert bool(why) is bool(found.fixed_members)
-    assert bool(found.wiped_members) is (system in ("etcd", "nats"))
+    placement = Placement(system=chosen, system_options=chosen.profile.parse_options(options), version=version)
+    fault = MembershipChange()
+    refusal = fault.refusal(fault.spec(), placement)
+    assert why in str(refusal)
+    assert bool(why) is bool(refusal)
+    if not why:
+        assert bool(fault.refusal(fault.spec(given={"wipe": "no"}), placement)) is (system in ("etcd", "nats"))
 
 
 # The quorum

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.contract.leadership import leadership_of
-from fencepost.harness.contract.membership import with_features
-from fencepost.harness.contract.system import System
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.system import System, leadership_of
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Skip, View
@@ -32,7 +31,7 @@ from fencepost.nemesis.upgrade.rolling import Rolling
 from fencepost.systems.etcd.system import ETCD
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords, cluster_of
-from tests.fakes.profile import FAKE_PROFILE
+from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual
 
 FAULTS = registry.faults()
@@ -41,7 +40,7 @@ MS = 10**6
 OLD, NEW = (Artifacts(version=v, paths={"server": f"/{v}"}, sha256={}) for v in ("1.0.0", "1.1.0"))
 
 
-class FakeSystem:
+class FakeSystem(NoParts):
     """Servers that are ready once they run, and say which release they are by the command that they were given."""
 
     profile = FAKE_PROFILE
@@ -52,6 +51,7 @@ class FakeSystem:
         self.asked: list[str] = []
         self.raised: list[tuple[str, str]] = []
         self.refuses = False
+        self.versions = Versions(reported=self.reported)
 
     async def raise_features(self, running: Sequence[Place], version: str) -> str:
         if self.refuses:
@@ -67,15 +67,9 @@ class FakeSystem:
             NodeSpec(name=n, argv=(artifacts.paths["server"], n), listeners={}, ready_timeout_s=0.2) for n in layout
         ]
 
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
+    async def reported(self, node: Node, log_from: int) -> str:
         self.asked.append(node.name)
         return self.lies.get(node.name, node.spec.argv[0].strip("/"))
-
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        return artifacts.version
-
-    def refuse_change(self, start: str, to: str, **_: object) -> Refusal | None:
-        return None
 
 
 class Run:
@@ -282,10 +276,10 @@ def test_a_node_that_was_changed_is_rolled_back_also_where_its_restart_left_a_do
 def test_a_roll_back_ends_with_the_first_that_fails() -> None:
     run = Run()
 
-    async def reported_version(node: Node, *, log_from: int) -> str:
+    async def reported(node: Node, log_from: int) -> str:
         return "1.1.0"
 
-    run.system.reported_version = reported_version
+    run.system.versions = Versions(reported=reported)
     run.play("rolling:to=1.1.0:back=yes:order=as-named:pause=0ms")
     assert run.order == ["n1", "n2", "n3", "n1"]
     assert "not rolled back: n1, n2, n3" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
@@ -301,11 +295,11 @@ def test_a_server_is_heard_only_from_its_own_start_on(tmp_path: Path) -> None:
     run, heard = Run(), []
     run.runtime.nodes["n1"] = LoggingNode("n1", given=run.runtime.nodes["n1"].spec)
 
-    async def reported_version(node: Node, *, log_from: int) -> str:
+    async def reported(node: Node, log_from: int) -> str:
         heard.append(log_from)
         return "1.1.0"
 
-    run.system.reported_version = reported_version
+    run.system.versions = Versions(reported=reported)
     run.play("rolling:n1:to=1.1.0")
     assert heard == [len("I am 1.0.0\n")]
 
@@ -332,10 +326,10 @@ def test_a_server_that_does_not_say_its_release_leaves_a_doubt_only_where_it_was
     for text, outcome in [("rolling:n1", FaultOutcome.HEALED), ("rolling:n1:to=1.1.0", FaultOutcome.INDETERMINATE)]:
         run = Run()
 
-        async def silent(node: Node, *, log_from: int) -> str:
+        async def silent(node: Node, log_from: int) -> str:
             raise ValueError("no word of it")
 
-        run.system.reported_version = silent
+        run.system.versions = Versions(reported=silent)
         run.play(text)
         (healed,) = run.ends(FaultAction.HEAL, parts=True)
         assert (healed.outcome, "no word of it" in (healed.proof or "")) == (outcome, True)
@@ -527,7 +521,11 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
         ("rolling:back=yes", SETTING, "give to= as well"),
         ("rolling:finish=yes", SETTING, "finish=yes needs to=VERSION"),
         ("rolling:to=1.1.0:finish=yes:back=yes", SETTING, "leave out back=yes, or finish=yes"),
-        ("rolling:to=3.6.0:finish=yes", with_features(SETTING, ETCD), "has no features that are raised"),
+        (
+            "rolling:to=3.6.0:finish=yes",
+            replace(SETTING, system=ETCD),
+            "lacks the part raise-features, which rolling",
+        ),
         ("rolling:others", SETTING, "every node of this cluster votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
         ("rolling:order=random", SETTING, "is not a choice"),
@@ -632,7 +630,7 @@ def test_etcd_says_what_it_is_by_http() -> None:
             return await reported_version.ask(*server.sockets[0].getsockname()[:2])
 
     assert asyncio.run(scenario()) == "3.4.23"
-    assert ETCD.version_of(FakeNode("n1"), OLD) == "1.0.0"
+    assert ETCD.versions.expected(FakeNode("n1"), OLD) == "1.0.0"
 
 
 @pytest.mark.parametrize(
@@ -653,11 +651,14 @@ def test_zookeepers_release_is_read_off_srvr(said: str, version: str) -> None:
 def test_kafkas_release_is_the_newest_line_behind_the_start(tmp_path: Path) -> None:
     from fencepost.systems.kafka.server import reported_version
 
-    log = tmp_path / "server.log"
-    log.write_text("INFO AppInfoParser - Kafka version: 3.9.2\n")
-    size = log.stat().st_size
+    class Logging(FakeNode):
+        log = tmp_path / "server.log"
+
+    node = Logging("n1")
+    node.log.write_text("INFO AppInfoParser - Kafka version: 3.9.2\n")
+    size = node.log.stat().st_size
     with pytest.raises(ValueError, match="does not report its version"):
-        reported_version.read(log, size)
-    with log.open("a") as file:
+        asyncio.run(reported_version.read(node, size))
+    with node.log.open("a") as file:
         file.write("INFO AppInfoParser - Kafka version: 4.3.1\n")
-    assert reported_version.read(log, size) == "4.3.1"
+    assert asyncio.run(reported_version.read(node, size)) == "4.3.1"

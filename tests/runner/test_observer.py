@@ -51,9 +51,7 @@ class Records:
 def followed(log: Path, written: list[tuple[int, str, int]]) -> list[Event]:
     """What is recorded while texts are appended, each in that run of the server, until there are so many events."""
     node = SimpleNamespace(name="b1", incarnation=0, log=log, place=None)
-    system = SimpleNamespace(
-        profile=replace(FAKE_PROFILE, subjects=()), became_leader=KRAFT.became_leader, fatal_line=KRAFT.fatal_line
-    )
+    system = SimpleNamespace(profile=replace(FAKE_PROFILE, subjects=()), logs=KRAFT.logs)
     records = Records()
 
     async def follow() -> None:
@@ -86,9 +84,7 @@ def test_an_epoch_and_a_missing_class_are_recorded_as_they_are_written(tmp_path:
 def test_how_a_node_caught_up_is_recorded(tmp_path: Path) -> None:
     log = tmp_path / "log"
     node = SimpleNamespace(name="n2", incarnation=1, log=log, place=None)
-    system = SimpleNamespace(
-        profile=replace(FAKE_PROFILE, subjects=()), catch_ups=ZOOKEEPER.catch_ups, caught_up=ZOOKEEPER.caught_up
-    )
+    system = SimpleNamespace(profile=replace(FAKE_PROFILE, subjects=()), logs=ZOOKEEPER.logs)
     records = Records()
     log.write_text("00:00:01.1 INFO Learner Getting a snapshot from leader 0x1\n00:00:01.2 INFO QuorumPeer FOLLOWING\n")
 
@@ -116,7 +112,9 @@ def test_a_node_is_asked_20_times_a_second_whatever_it_is_asked_about(subjects: 
     asked: Counter[str] = Counter()
     node = SimpleNamespace(name="n1", incarnation=0, log=Path("no such log"), place=None)
     system = SimpleNamespace(
-        profile=replace(FAKE_PROFILE, subjects=subjects), question=lambda _, subject: _Counted(asked, subject)
+        profile=replace(FAKE_PROFILE, subjects=subjects),
+        logs=None,
+        question=lambda _, subject: _Counted(asked, subject),
     )
 
     async def two_seconds() -> None:
@@ -161,7 +159,7 @@ def test_whoever_claimed_to_lead_and_has_not_denied_it_is_superseded_by_a_later_
     nodes = {
         name: SimpleNamespace(name=name, incarnation=0, log=Path("no such log"), place=name) for name in ("n1", "n2")
     }
-    system = SimpleNamespace(profile=FAKE_PROFILE, question=lambda place, _: _Scripted(answers, place))
+    system = SimpleNamespace(profile=FAKE_PROFILE, logs=None, question=lambda place, _: _Scripted(answers, place))
     clock = itertools.count()
 
     async def scenario() -> list[frozenset[str]]:
@@ -185,7 +183,7 @@ def test_whoever_claimed_to_lead_and_has_not_denied_it_is_superseded_by_a_later_
 def test_an_answer_to_an_earlier_question_is_not_counted_where_a_later_one_is_asked_for() -> None:
     answers: dict[str, Answer | Exception] = {"n1": Answer(claims=Claim.YES, source="fake", epoch=1)}
     node = SimpleNamespace(name="n1", incarnation=0, log=Path("no such log"), place="n1")
-    system = SimpleNamespace(profile=FAKE_PROFILE, question=lambda place, _: _Scripted(answers, place))
+    system = SimpleNamespace(profile=FAKE_PROFILE, logs=None, question=lambda place, _: _Scripted(answers, place))
     clock = itertools.count()
 
     async def scenario() -> list[str | None]:
@@ -243,7 +241,7 @@ def test_a_change_in_a_log_is_recorded_with_the_time_when_it_was_not_there_yet(t
     place = SimpleNamespace(number=3)
     node = SimpleNamespace(name="n3", incarnation=1, log=log, place=place)
     broker = SimpleNamespace(name="b1", incarnation=2, log=tmp_path / "none", place=SimpleNamespace(number=4))
-    system = SimpleNamespace(profile=replace(FAKE_PROFILE, subjects=()), logged=KRAFT.logged)
+    system = SimpleNamespace(profile=replace(FAKE_PROFILE, subjects=()), logs=KRAFT.logs)
     records = Records()
     changed = "Replayed BrokerRegistrationChangeRecord modifying the registration for broker 4"
     log.write_text(

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import NodeNotReady
+from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.system import System
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.readiness import await_ready, refuse_dead
@@ -29,8 +30,7 @@ class FakeSystem:
         self.left -= 1
         return self.left < 0
 
-    def fatal_line(self, line: str) -> str | None:
-        return f"a class is missing: {line}" if "NoClassDefFoundError" in line else None
+    logs = LogTable(failed={".*NoClassDefFoundError.*": lambda match: f"a class is missing: {match[0]}"})
 
 
 class Logging(FakeNode):

@@ -194,7 +194,8 @@ def test_the_final_looks_outlast_what_was_kept_alive() -> None:
     assert {look.node for look in looks} == {"n1", "n2", "n3"}
     for name in ("etcd", "zookeeper"):
         system = registry.system(name)
-        bound = system.lease_bound(system.profile.options())  # type: ignore[attr-defined]  # both are `BoundsLeases`
+        assert system.lease_bound is not None
+        bound = system.lease_bound(system.profile.options())
         assert looks[-1].time_ns > 3 * S + bound.extra_ns, name
 
 

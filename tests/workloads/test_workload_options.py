@@ -6,7 +6,6 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import describe, plain
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.generators import Offer, at_rate, limit, numbered
 from fencepost.harness.history import Outcome
@@ -34,7 +33,7 @@ def test_what_a_plan_keeps_of_the_options_makes_the_same_options_again(name: str
     assert workload_options(workload, system, {name: str(value) for name, value in kept.items()}) == defaults
     assert all(str(kept[option]) in allowed for option, allowed in workload.choices(system).items())
     assert (
-        workload.refuse(defaults, members_of(system, 3, system.profile.parse_options(workload.system_options(system))))
+        workload.refuse(defaults, system.members(3, system.profile.parse_options(workload.system_options(system))))
         is None
     )
 

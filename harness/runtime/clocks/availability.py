@@ -8,7 +8,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.clocks.memory import ClockError, Memory, mappings
 from fencepost.harness.runtime.clocks.process import why_not_here
 from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, yama_scope
-from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.runtime.provider import Need, Placement
 
 _YAMA: Final = YAMA
 _END_S: Final = 5.0
@@ -22,7 +22,7 @@ def why_not(placement: Placement) -> Refusal | None:
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
         return Refusal("kernel.yama.ptrace_scope=3 forbids tracing to everybody", "set it to 2 or less and reboot")
-    refused = placement.why_untraceable()
+    refused = placement.why_not(Need.TRACE)
     if refused is not None:
         return refused
     # Writing needs root of the namespace: this process is root inside the lab, but perhaps not out here.

@@ -33,19 +33,20 @@ class ContainersProvider:
             return Refusal(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
         return None
 
-    def why_untraceable(self) -> Refusal | None:
-        from fencepost.harness.runtime.containers.checks import why_untraceable
+    def why_not(self, need: Need) -> Refusal | None:
+        match need:
+            case Need.TRACE:
+                from fencepost.harness.runtime.containers.checks import why_untraceable
 
-        return why_untraceable()
+                return why_untraceable()
+            case Need.SHAPE:
+                from fencepost.harness.runtime.lab.provider import why_no_shaped_links
 
-    def why_unshaped(self) -> Refusal | None:
-        from fencepost.harness.runtime.lab.provider import why_no_shaped_links
-
-        return why_no_shaped_links()
-
-    @property
-    def closed_files(self) -> Refusal | None:
-        return Refusal("the files of a container cannot be changed from here", "use --runtime lab")
+                return why_no_shaped_links()
+            case Need.FILES:
+                return Refusal("the files of a container cannot be changed from here", "use --runtime lab")
+            case Need.FREEZE:
+                return None
 
     def checks(self) -> list[Check]:
         from fencepost.harness.runtime.containers.checks import all_checks

@@ -7,7 +7,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.linux.may_trace import NOBODY, YAMA, yama_scope
-from fencepost.harness.runtime.provider import Check, Placement
+from fencepost.harness.runtime.provider import Check, Need, Placement
 
 _YAMA: Final = YAMA
 #: Delays at entry, and paths of open files at every call ("-y" together with "-P"), work from here on.
@@ -45,7 +45,7 @@ def why_not(placement: Placement) -> Refusal | None:
     strace = check()
     if not strace.ok:
         return Refusal(strace.why or strace.state, strace.remedy)
-    return placement.why_untraceable()
+    return placement.why_not(Need.TRACE)
 
 
 def _version(path: str) -> tuple[int, int] | None:

@@ -19,7 +19,7 @@ from fencepost.harness.base.errors import MachineError, Refusal
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.trial import Trial
-from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Placement, Say, Served
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Placement, Say, Served
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.lab.lab import Lab
@@ -185,15 +185,8 @@ class LabProvider:
             )
         return None
 
-    def why_untraceable(self) -> Refusal | None:
-        return None
-
-    def why_unshaped(self) -> Refusal | None:
-        return why_no_shaped_links()
-
-    @property
-    def closed_files(self) -> Refusal | None:
-        return None
+    def why_not(self, need: Need) -> Refusal | None:
+        return why_no_shaped_links() if need is Need.SHAPE else None
 
     def checks(self) -> list[Check]:
         return lab_checks()

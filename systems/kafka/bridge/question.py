@@ -23,11 +23,11 @@ from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.systems.kafka.bridge.configuration import name_of
 from fencepost.systems.kafka.client.client import KafkaNode, Role
 from fencepost.systems.kafka.client.reconnecting_client import ReconnectingClient
-from fencepost.systems.kafka.server.log_lines import Layer, became_leader, read_role_change
+from fencepost.systems.kafka.server.log_lines import read_role_change
 from fencepost.systems.kafka.zookeeper_mode.role_log import RoleLog
 
 LOG_SOURCE: Final = "log"
-_CLAIMED: Final = re.compile(r"Successfully registered KRaft controller \d+ with ZK epoch (\d+)")
+CLAIMED: Final = r"Successfully registered KRaft controller \d+ with ZK epoch (\d+)"
 _STARTING: Final = re.compile(r"\[ControllerServer id=\d+\] Starting controller")
 
 
@@ -69,15 +69,9 @@ class ClaimLog:
         return self._epoch
 
 
-def claimed(line: str) -> int | None:
-    """The controller epoch of an election or a claim, where this line of a broker or KRaft controller says so."""
-    match = _CLAIMED.search(line)
-    return int(match.group(1)) if match else became_leader(line, Layer.ZOOKEEPER)
-
-
 def claimed_after(epoch: int | None, line: str) -> int | None:
     """The epoch of the claim after this line of a KRaft controller's log; None: it has made none in this reign."""
-    if match := _CLAIMED.search(line):
+    if match := re.search(CLAIMED, line):
         return int(match.group(1))
     if _STARTING.search(line) or read_role_change(line) is not None:
         return None

@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
@@ -22,12 +22,7 @@ from fencepost.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, nam
 from fencepost.systems.kafka.bridge.logs import read_archive
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
 from fencepost.systems.kafka.bridge.options import BridgeOptions
-from fencepost.systems.kafka.bridge.question import (
-    BrokerQuestion,
-    ClaimedQuestion,
-    ClaimLog,
-    claimed,
-)
+from fencepost.systems.kafka.bridge.question import CLAIMED, BrokerQuestion, ClaimedQuestion, ClaimLog
 from fencepost.systems.kafka.bridge.releases import NAME, RELEASES
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import KafkaSession
@@ -35,10 +30,11 @@ from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WAN
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
-from fencepost.systems.kafka.server.log_lines import Layer
-from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
+from fencepost.systems.kafka.server.logged_changes import changed
 from fencepost.systems.kafka.server.settings import kafka_settings
-from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
+from fencepost.systems.kafka.server.start import FAILED
+from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.question import ZnodeQuestion
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
@@ -53,7 +49,7 @@ _WATCH_NS: Final = 15_000_000_000
 class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     """A migrating Kafka as a `System`; one object, without state."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name=NAME,
         java=True,
         options=BridgeOptions,
@@ -68,8 +64,22 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
             epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}
         ),
     )
-    releases: Final = RELEASES
-    settings: Final = kafka_settings(NAME, (KEEPER,))
+    releases = RELEASES
+    settings = kafka_settings(NAME, (KEEPER,))
+    read_log = staticmethod(read_archive)
+    versions = Versions(
+        reported=reported_version_of,
+        expected=version_of,
+        refuse_change=lambda *_: Refusal(
+            "a migration is made by one release of Kafka", "use --system kafka-zk or kraft for an upgrade"
+        ),
+    )
+    logs = LogTable(
+        # The controller epoch of an election or a claim; the quorum of KRaft controllers has epochs of its own.
+        took_over={CLAIMED: epoch, BEGINS[Layer.ZOOKEEPER]: epoch},
+        failed=FAILED,
+        changed=changed({Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT}),
+    )
     failover: Final = Failover(
         options=BridgeOptions(brokers=3, heap_mib=1024, data_limit_mib=2048),
         controller="client",
@@ -130,18 +140,3 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         if subject == ACTS:
             return ClaimedQuestion(ControllerQuestion(place.number, *where, name_of), ClaimLog(log))
         return QuorumQuestion(place.number, *where, name_of) if subject == RAFT else None
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: BridgeOptions, settings: Settings
-    ) -> Refusal | None:
-        return Refusal("a migration is made by one release of Kafka", "use --system kafka-zk or kraft for an upgrade")
-
-    def read_log(self, archive: Path, node: str) -> NodeLog | None:
-        return read_archive(archive, node)
-
-    def claimed(self, line: str) -> int | None:
-        """The controller epoch; the quorum of KRaft controllers, the other subject, has epochs of its own."""
-        return claimed(line)
-
-    def logged(self, line: str) -> Sequence[LoggedChange]:
-        return read_changes(line, {Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT})

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import Question
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
@@ -264,7 +263,7 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     system = system_of(cell.system)
     options = failover_of(cell.system).options
     artifacts = Artifacts(**cell.artifacts)
-    placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
+    placement = Placement(runtime="lab", nodes=NODES, members=system.members(NODES, options), links=Links.RULES)
     runtime = await registry.runtime("lab").open(folder, placement, system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))

@@ -20,7 +20,6 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.base.source_tree import source_tree
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -88,7 +87,7 @@ class CurveRun:
         for name in self.systems:
             system = system_of(name)
             options = failover_of(name).options
-            placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
+            placement = Placement(runtime="lab", nodes=NODES, members=system.members(NODES, options))
             placement = provider.refuse_if_impossible(placement)
             artifacts[name] = provider.resolve(system.releases, system.releases.default, placement, self.say)
         return artifacts

@@ -19,14 +19,13 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Need, Placement
+from fencepost.harness.runtime.provider import Need
 from fencepost.nemesis.process.pause import Pause
 from fencepost.systems.kafka.contract.deposing import Administrator, DeposesController
 
@@ -40,7 +39,7 @@ class Depose(FaultKind):
     default_target = "controller"
     options = FaultOptions(for_=seconds(0.2))
     holds = frozenset({"process"})
-    needs = frozenset({Need.FREEZE})
+    needs = frozenset({Need.FREEZE, "open-administrator"})
     for_all = ()
 
     def __init__(self) -> None:
@@ -48,14 +47,6 @@ class Depose(FaultKind):
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN)
-
-    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if isinstance(placement.system, DeposesController):
-            return None
-        return Refusal(
-            f"nobody can take the role from the controller of {placement.system_name}",
-            "choose a system with the ability deposes-controller (fencepost list abilities)",
-        )
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:

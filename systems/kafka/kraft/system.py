@@ -1,23 +1,24 @@
 """Kafka with a quorum of controllers of its own (KRaft) as a system under test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.contract.logs import LogTable, epoch
+from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.harness.history import CatchUp, NodeLog
-from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
-from fencepost.systems.kafka.kraft import catching_up, configuration, features, health, membership
+from fencepost.systems.kafka.kraft import configuration, features, health, membership
+from fencepost.systems.kafka.kraft.catching_up import CAUGHT_UP
 from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.systems.kafka.kraft.failover import FAILOVER
 from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound
@@ -28,19 +29,32 @@ from fencepost.systems.kafka.kraft.releases import RELEASES
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server import reported_version
-from fencepost.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
+from fencepost.systems.kafka.server.logged_changes import changed
 from fencepost.systems.kafka.server.settings import kafka_settings
+from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.server.system import Kafka
 
 #: The subject of beliefs beside `ACTIVE_CONTROLLER`: the layer below it.
 RAFT: Final = "raft"
 
 
+def _refuse_change(start: str, to: str, back: bool, settings: Settings) -> Refusal | None:
+    """Refuse releases older than the first: they do not know the cluster's metadata.version (KIP-778).
+
+    That version stays when nodes become newer, so that they can go back.
+    """
+    if reported_version.is_older(to, start):
+        return Refusal(
+            f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
+        )
+    return None
+
+
 class Kraft(Kafka[KraftOptions]):
     """KRaft as a `System`; one object, without state."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name=NAME,
         java=True,
         options=KraftOptions,
@@ -56,10 +70,22 @@ class Kraft(Kafka[KraftOptions]):
             epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
         ),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
-    settings: Final = kafka_settings(NAME)
+    settings = kafka_settings(NAME)
+    unpromised = staticmethod(unpromised)
+    read_log = staticmethod(read_archive)
+    versions = Versions(reported=reported_version.read, refuse_change=_refuse_change)
+    member_changes = MemberChanges(
+        of=lambda layout, artifacts: KraftMembership(layout, artifacts.version), fixed=membership.fixed
+    )
+    logs = LogTable(
+        became_leader={BEGINS[Layer.RAFT]: epoch},
+        failed=FAILED,
+        caught_up=CAUGHT_UP,
+        changed=changed({Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER}),
+    )
     failover: Final = FAILOVER
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
@@ -82,16 +108,6 @@ class Kraft(Kafka[KraftOptions]):
     async def healthy(self, layout: Layout) -> str | None:
         return await health.wrong(layout)
 
-    def fixed_members(self, version: str, options: KraftOptions) -> Refusal | None:
-        """`harness.contract.membership.ChangesMembers`."""
-        return membership.fixed(version, options)
-
-    def wiped_members(self) -> Refusal | None:
-        return None
-
-    def membership(self, layout: Layout, artifacts: Artifacts) -> KraftMembership:
-        return KraftMembership(layout, artifacts.version)
-
     def question(self, place: Place, subject: str) -> Question | None:
         """Ask controllers about both layers, and brokers about the raft layer, which shows whom they follow."""
         port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
@@ -101,42 +117,8 @@ class Kraft(Kafka[KraftOptions]):
             return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
         return None
 
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
-    ) -> Refusal | None:
-        """Refuse releases older than the first: they do not know the cluster's metadata.version (KIP-778).
-
-        That version stays when nodes become newer, so that they can go back.
-        """
-        if reported_version.is_older(to, start):
-            return Refusal(
-                f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
-            )
-        return None
-
     async def raise_features(self, running: Sequence[Place], version: str) -> str:
-        """`harness.contract.membership.RaisesFeatures`."""
         brokers = [place for place in running if BROKER in place.roles]
         if not brokers:
             raise Definite("no-broker", "no broker runs that could be asked")
         return await features.raise_features(brokers[0].dial(CLIENT_PORT), version)
-
-    def read_log(self, archive: Path, node: str) -> NodeLog | None:
-        return read_archive(archive, node)
-
-    @property
-    def catch_ups(self) -> tuple[CatchUp, ...]:
-        """`harness.contract.servers.LogsCatchUps`."""
-        return catching_up.CATCH_UPS
-
-    def caught_up(self, line: str) -> CatchUp | None:
-        return catching_up.caught_up(line)
-
-    def became_leader(self, line: str) -> int | None:
-        return became_leader(line, Layer.RAFT)
-
-    def logged(self, line: str) -> Sequence[LoggedChange]:
-        return read_changes(line, {Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER})
-
-    def unpromised(self, settings: Settings, options: KraftOptions) -> Mapping[str, str]:
-        return unpromised(settings)

@@ -34,13 +34,16 @@ class RoleChange(NamedTuple):
     reverted_to: int | None = None
 
 
-#: The first epoch in the description is the state's own; nested descriptions before it have none.
-_TRANSITION: Final = re.compile(r"Completed transition to (\w+)\(.*?\bepoch=(\d+)")
+#: By layer: the line of a node that begins to lead, with the epoch. The first epoch in the description of a state is
+#: the state's own; nested descriptions before it have none.
+BEGINS: Final = {
+    Layer.RAFT: r"Completed transition to Leader\(.*?\bepoch=(\d+)",
+    Layer.CONTROLLER: r"Becoming the active controller at epoch (\d+)",
+    Layer.ZOOKEEPER: r"successfully elected as the controller\. Epoch incremented to (\d+)",
+}
 _FROM_LEADER: Final = re.compile(r" from Leader\(.*?\bepoch=(\d+)")
-_CLAIM: Final = re.compile(r"Becoming the active controller at epoch (\d+)")
 _RENOUNCE: Final = re.compile(r"\bat epoch (\d+)")
 _REVERTED: Final = re.compile(r"[Rr]everting to (?:the )?last (?:stable|committed) offset (\d+)")
-_ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
 _RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
 
 
@@ -49,33 +52,29 @@ def read_role_change(line: str) -> RoleChange | None:
     if "Completed transition to " in line:
         return _raft(line)
     if " active controller at " in line:
-        return _change(Layer.CONTROLLER, True, _CLAIM.search(line))
+        return _begun(Layer.CONTROLLER, line)
     if "enouncing" in line and "leadership" in line:
         return _renounced(line)
     if "successfully elected" in line:
-        return _change(Layer.ZOOKEEPER, True, _ELECTED.search(line))
+        return _begun(Layer.ZOOKEEPER, line)
     if _RESIGNED.search(line.rstrip()):
         return RoleChange(Layer.ZOOKEEPER, False, None)
     return None
 
 
-def became_leader(line: str, layer: Layer) -> int | None:
-    """The epoch in which the node began to lead in this layer, where this line says so; else None."""
-    change = read_role_change(line)
-    return change.epoch if change is not None and change.leads and change.layer is layer else None
-
-
 def _raft(line: str) -> RoleChange | None:
-    entered = _TRANSITION.search(line)
-    if entered is not None and entered.group(1) == "Leader":
-        return RoleChange(Layer.RAFT, True, int(entered.group(2)))
-    return _change(Layer.RAFT, False, _FROM_LEADER.search(line))
+    return _begun(Layer.RAFT, line) or _ended(Layer.RAFT, _FROM_LEADER.search(line))
 
 
 def _renounced(line: str) -> RoleChange | None:
-    change, reverted = _change(Layer.CONTROLLER, False, _RENOUNCE.search(line)), _REVERTED.search(line)
+    change, reverted = _ended(Layer.CONTROLLER, _RENOUNCE.search(line)), _REVERTED.search(line)
     return change if change is None or reverted is None else change._replace(reverted_to=int(reverted.group(1)))
 
 
-def _change(layer: Layer, leads: bool, match: re.Match[str] | None) -> RoleChange | None:
-    return None if match is None else RoleChange(layer, leads, int(match.group(1)))
+def _begun(layer: Layer, line: str) -> RoleChange | None:
+    match = re.search(BEGINS[layer], line)
+    return None if match is None else RoleChange(layer, True, int(match[1]))
+
+
+def _ended(layer: Layer, match: re.Match[str] | None) -> RoleChange | None:
+    return None if match is None else RoleChange(layer, False, int(match[1]))

@@ -1,18 +1,18 @@
 """The release that a Kafka server reports, in the line "Kafka version: ..." that it logs when it has started."""
 
 import re
-from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.reported_version import minor
+from fencepost.harness.contract.versions import minor
+from fencepost.harness.runtime.node import Node
 
 #: A build without its properties says "unknown", which is no release.
 _VERSION: Final = re.compile(r"Kafka version: (\d\S*)")
 
 
-def read(log: Path, log_from: int) -> str:
-    """Read the newest version from that byte of the log on; raises ValueError when there is none yet."""
-    with log.open("rb") as file:
+async def read(node: Node, log_from: int) -> str:
+    """Read the newest version from that byte of the node's log on; raises ValueError when there is none yet."""
+    with node.log.open("rb") as file:
         file.seek(log_from)
         versions = _VERSION.findall(file.read().decode(errors="replace"))
     if not versions:

@@ -6,12 +6,12 @@ cleaner and no group delay (nothing here compacts or consumes in groups); topics
 through slf4j-simple.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.options import Duration, Options, keys_set_by
+from fencepost.harness.contract.logs import Rows
 from fencepost.harness.java.java_releases import IMAGE, java_command
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
@@ -59,9 +59,15 @@ _SHARED: Final[Mapping[str, object]] = {
     "auto.leader.rebalance.enable": "false",
 }
 #: A server continues without the class and without what it does; it would only seem slow.
-_FATAL: Final = re.compile(r"(NoClassDefFoundError|UnsupportedClassVersionError)(: [\w/.$]+)?")
-#: The first line of the trace of a server that ends because it does not accept its configuration.
-_REFUSED: Final = re.compile(r"(?:Exception in thread .*)?org\.apache\.kafka\.common\.config\.ConfigException: (.+)")
+FAILED: Final[Rows[str]] = {
+    r"(NoClassDefFoundError|UnsupportedClassVersionError)(: [\w/.$]+)?": lambda match: (
+        f"a class is missing: {match[0]}"
+    ),
+    # The first line of the trace of a server that ends because it does not accept its configuration.
+    r"^(?:Exception in thread .*)?org\.apache\.kafka\.common\.config\.ConfigException: (.+)": (
+        lambda match: f"its configuration is refused: {match[1]}"
+    ),
+}
 
 
 def properties(settings: Mapping[str, object]) -> str:
@@ -184,12 +190,3 @@ def command(
 def program(main_class: str = MAIN_CLASS) -> tuple[str, ...]:
     """What the start-up archive of this program depends on."""
     return (*_JVM_FLAGS, main_class)
-
-
-def fatal_line(line: str) -> str | None:
-    """Why a server will never serve, where this line of its log says so; else None."""
-    missing = _FATAL.search(line)
-    if missing is not None:
-        return f"a class is missing: {missing.group()}"
-    refused = _REFUSED.match(line)
-    return f"its configuration is refused: {refused.group(1)}" if refused else None

@@ -5,14 +5,12 @@ from collections.abc import Mapping
 
 from fencepost.harness.contract.options import S
 from fencepost.harness.contract.system import BaseSystem
-from fencepost.harness.runtime.node import Layout, Node, Place
+from fencepost.harness.runtime.node import Layout, Place
 from fencepost.systems.kafka.client import partition_leaders
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import open_session
 from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
 from fencepost.systems.kafka.names import BROKER, CLIENT_PORT
-from fencepost.systems.kafka.server import reported_version
-from fencepost.systems.kafka.server import start as server
 
 
 class Kafka(BaseSystem[S], ABC):
@@ -28,12 +26,6 @@ class Kafka(BaseSystem[S], ABC):
         self, place: Place, interface: str, *, connect_timeout_s: float, options: S | None = None
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, interface, connect_timeout_s=connect_timeout_s)
-
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        return reported_version.read(node.log, log_from)
-
-    def fatal_line(self, line: str) -> str | None:
-        return server.fatal_line(line)
 
 
 def _brokers(layout: Layout) -> list[Place]:

@@ -30,7 +30,6 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
-from fencepost.harness.contract.servers import LogsCatchUps
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Keys
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
@@ -147,7 +146,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         return ("leader-self-fencing",)
 
     def checkers(self, system: System, options: MetadataOptions) -> tuple[str, ...]:
-        loads = isinstance(system, LogsCatchUps) and CatchUp.LOADED in system.catch_ups
+        loads = system.logs is not None and CatchUp.LOADED in system.logs.caught_up.values()
         return (
             *self.judges,
             *(("snapshots",) if loads else ()),

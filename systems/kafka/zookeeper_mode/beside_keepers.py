@@ -1,12 +1,11 @@
 """What every Kafka has whose brokers stand beside ZooKeepers, whether or not KRaft controllers stand there too."""
 
 from abc import ABC
-from collections.abc import Mapping
 
 from fencepost.harness.contract.options import S
-from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node
+from fencepost.systems.kafka.server import reported_version
 from fencepost.systems.kafka.server.system import Kafka
 from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, keeper_version
 from fencepost.systems.kafka.zookeeper_mode.guarantees import unpromised
@@ -18,20 +17,21 @@ from fencepost.systems.zookeeper.reported_version import ask as ask_zookeeper_ve
 class KafkaBesideKeepers(Kafka[S], ABC):
     """Brokers are asked and set as in every Kafka, ZooKeepers as in a ZooKeeper of its own."""
 
+    unpromised = staticmethod(unpromised)
+
     async def before_start(self, node: Node, layout: Layout) -> None:
-        """`harness.contract.servers.WaitsToStart`: a broker waits for the end of its last session."""
+        """Let a broker wait for the end of its last session."""
         if BROKER in node.place.roles and node.incarnation >= 0:
             keepers = [place for place in layout.values() if KEEPER in place.roles]
             await await_end(node.place.number, keepers)
 
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        if KEEPER in node.place.roles:
-            return await ask_zookeeper_version(*node.place.dial(KEEPER_PORT))
-        return await super().reported_version(node, log_from=log_from)
 
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
-        return keeper_version(artifacts) if KEEPER in node.place.roles else artifacts.version
+async def reported_version_of(node: Node, log_from: int) -> str:
+    if KEEPER in node.place.roles:
+        return await ask_zookeeper_version(*node.place.dial(KEEPER_PORT))
+    return await reported_version.read(node, log_from)
 
-    def unpromised(self, settings: Settings, options: S) -> Mapping[str, str]:
-        return unpromised(settings)
+
+def version_of(node: Node, artifacts: Artifacts) -> str:
+    """The release that a node reports; a ZooKeeper reports that of the ZooKeeper among Kafka's jars."""
+    return keeper_version(artifacts) if KEEPER in node.place.roles else artifacts.version

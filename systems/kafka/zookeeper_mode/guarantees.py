@@ -19,8 +19,8 @@ LEADERSHIP: Final = LeadershipBound(
 )
 
 
-def unpromised(settings: Settings) -> dict[str, str]:
+def unpromised(settings: Settings, options: object) -> dict[str, str]:
     """The guarantees that these settings of brokers and ZooKeepers do not give, with the reason."""
-    reasons = list(unpromised_by_keepers(settings).values())
+    reasons = list(unpromised_by_keepers(settings, options).values())
     metadata = dict.fromkeys(("metadata-durable", "metadata-log-agrees"), reasons[0]) if reasons else {}
-    return {**unpromised_by_brokers(settings), **metadata}
+    return {**unpromised_by_brokers(settings, options), **metadata}

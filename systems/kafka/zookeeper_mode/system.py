@@ -6,14 +6,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.leadership import AttemptReader
+from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.reported_version import minor
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.contract.servers import LoggedChange
 from fencepost.harness.contract.system import Question
+from fencepost.harness.contract.versions import Versions, minor
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
@@ -22,13 +20,14 @@ from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server import reported_version
-from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
-from fencepost.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.systems.kafka.server.logged_changes import read_changes
+from fencepost.systems.kafka.server.fenced_attempts import ENTRY, attempted
+from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
+from fencepost.systems.kafka.server.logged_changes import changed
 from fencepost.systems.kafka.server.settings import kafka_settings
+from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
-from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers
+from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
 from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, NAME, name_of
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
@@ -52,10 +51,30 @@ LOG: Final = "server.log"
 _PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
 
 
+def _refuse_change(start: str, to: str, back: bool, settings: Settings) -> Refusal | None:
+    """Refuse a change between minor releases unless brokers use the older release's protocol with each other.
+
+    Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers get the
+    inter.broker.protocol.version of the older release.
+    """
+    older, newer = (to, start) if reported_version.is_older(to, start) else (start, to)
+    known = minor(older)
+    if known is None or minor(newer) in (None, known):
+        return None
+    protocol = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
+    if protocol is not None and protocol <= known:
+        return None
+    wanted = ".".join(map(str, known))
+    return Refusal(
+        f"brokers of {newer} would use a protocol that brokers of {older} do not know",
+        f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
+    )
+
+
 class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     """Kafka in ZooKeeper mode as a `System`; one object, without state."""
 
-    profile: Final = Profile(
+    profile = Profile(
         name=NAME,
         java=True,
         options=KafkaZkOptions,
@@ -69,9 +88,18 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
             epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
         ),
     )
-    releases: Final = RELEASES
+    releases = RELEASES
     spec = staticmethod(configuration.spec)
-    settings: Final = kafka_settings(NAME, (KEEPER,))
+    settings = kafka_settings(NAME, (KEEPER,))
+    read_log = staticmethod(read_archive)
+    versions = Versions(reported=reported_version_of, expected=version_of, refuse_change=_refuse_change)
+    logs = LogTable(
+        became_leader={BEGINS[Layer.ZOOKEEPER]: epoch},
+        failed=FAILED,
+        changed=changed({Layer.ZOOKEEPER: CONTROLLER}),
+        attempted=attempted(name_of),
+        entry=ENTRY,
+    )
     failover: Final = Failover(
         options=KafkaZkOptions(zk_session=seconds(2), heap_mib=1024, data_limit_mib=2048),
         controller="client",
@@ -114,36 +142,3 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         if subject == VIEW:
             return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), name_of), log, dated_view)
         return None
-
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
-    ) -> Refusal | None:
-        """Refuse a change between minor releases unless brokers use the older release's protocol with each other.
-
-        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers get the
-        inter.broker.protocol.version of the older release.
-        """
-        older, newer = (to, start) if reported_version.is_older(to, start) else (start, to)
-        known = minor(older)
-        if known is None or minor(newer) in (None, known):
-            return None
-        protocol = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
-        if protocol is not None and protocol <= known:
-            return None
-        wanted = ".".join(map(str, known))
-        return Refusal(
-            f"brokers of {newer} would use a protocol that brokers of {older} do not know",
-            f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
-        )
-
-    def read_log(self, archive: Path, node: str) -> NodeLog | None:
-        return read_archive(archive, node)
-
-    def became_leader(self, line: str) -> int | None:
-        return became_leader(line, Layer.ZOOKEEPER)
-
-    def logged(self, line: str) -> Sequence[LoggedChange]:
-        return read_changes(line, {Layer.ZOOKEEPER: CONTROLLER})
-
-    def attempts(self) -> AttemptReader:
-        return ZooKeeperModeAttempts(name_of)

@@ -17,8 +17,6 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.leadership import with_leader
-from fencepost.harness.contract.membership import with_members
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.system import System
@@ -37,6 +35,7 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Placement
+from tests.fakes.profile import NoParts
 
 PLAIN: Final = "plain"
 _DEADLINE_S: Final = 30.0
@@ -58,7 +57,7 @@ class Acted:
         return self.outcomes[-1][0] is FaultOutcome.HEALED
 
 
-class Plain:
+class Plain(NoParts):
     """As much of a system as faults ask for: it serves when it runs, and hands its leadership over."""
 
     profile: Final = Profile(name=PLAIN, options=SystemOptions, interfaces=frozenset(), reads={}, listeners={})
@@ -92,9 +91,9 @@ class Stage:
         self._count = 0
         self.recorder.listeners.append(self._heard)
         options = self.system.profile.options()
-        version = self.system.releases.default
-        placement = with_leader(Placement(nodes=len(lab.nodes), system=self.system), self.system)
-        self.placement = with_members(placement, self.system, version, options)
+        self.placement = Placement(
+            nodes=len(lab.nodes), system=self.system, system_options=options, version=self.system.releases.default
+        )
         self.cluster = Cluster(
             runtime=lab,
             system=self.system,

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from fencepost.harness.contract.servers import ReportedTime, TellsTime
+from fencepost.harness.contract.system import ReportedTime
 from fencepost.harness.faults import clock_answers
 from fencepost.harness.faults.kind import Proof, Resolved, View
 from fencepost.harness.faults.schedule import parse_faults
@@ -72,12 +72,13 @@ class Scene:
 
     async def ahead_s(self, name: str, clock: Clock = Clock.WALL) -> float:
         """What the server itself reports, less true time (for a monotonic clock: less this machine's)."""
-        system = cast(TellsTime, self.system)
+        ask = self.system.reported_time
+        assert ask is not None
         true_time = time.time_ns if clock is Clock.WALL else time.monotonic_ns
         async with asyncio.timeout(_DEADLINE_S):
             while True:
                 began_ns = true_time()
-                told = cast(ReportedTime, await system.reported_time(self.lab.layout[name], clock))
+                told = cast(ReportedTime, await ask(self.lab.layout[name], clock))
                 # An answer that took long tells little: on a busy machine it is asked for again.
                 if (ended_ns := true_time()) - began_ns < _QUICK_NS:
                     return (told.shown_ns - ended_ns) / 1e9

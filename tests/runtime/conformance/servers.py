@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.lab.node import LabNode
 from fencepost.harness.runtime.node import Exit, Node, NodeState
@@ -98,7 +99,7 @@ async def _seen_new_leader(cluster: Cluster, at: Mapping[str, int]) -> float:
                 file.seek(size)
                 lines = file.read().decode().splitlines()
             for line in lines:
-                if cluster.system.became_leader(line) is not None:
+                if any(isinstance(event, BecameLeader) for event in cluster.system.logs.events([line])):
                     said = line.partition('"ts":"')[2].partition('"')[0]
                     late.append((missed - datetime.fromisoformat(said)).total_seconds())
         missed = now

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(400)]
 @pytest.mark.long
 @pytest.mark.parametrize("system", ["etcd", "zookeeper"])
 def test_a_container_s_server_tells_the_skew_itself(tmp_path: Path, engine: "DockerClient", system: str) -> None:
-    refuse(why_not(Placement(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)))
+    refuse(why_not(Placement(runtime="containers", why_not=CONTAINERS.why_not)))
     text = "clock-skew:leader:offset=2m:for=3s"
     done = run(
         *("run", "--runtime", "containers", "--system", system, "--workload", "register", "--nemesis", text),
@@ -50,7 +50,7 @@ def test_an_engine_of_another_kernel_is_refused_with_the_remedy(monkeypatch: pyt
     class Client:
         def close(self) -> None: ...
 
-    placement = Placement(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)
+    placement = Placement(runtime="containers", why_not=CONTAINERS.why_not)
     monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: Facts)
     assert "another kernel" in str(why_not(placement))

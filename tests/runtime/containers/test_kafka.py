@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Keys
 from fencepost.harness.history import Claim
@@ -43,7 +42,7 @@ async def cluster(
 ) -> AsyncIterator[Containers]:
     """A cluster of this conformance kind that is healthy; closed at the end."""
     settings = system.profile.parse_options(options)
-    placement = replace(KINDS[kind].placement, nodes=3, members=members_of(system, 3, settings), image=image)
+    placement = replace(KINDS[kind].placement, nodes=3, members=system.members(3, settings), image=image)
     provider = registry.runtime("containers")
     wanted = "" if image else version or system.releases.default
     artifacts: Artifacts = await asyncio.to_thread(provider.resolve, system.releases, wanted, placement, print)

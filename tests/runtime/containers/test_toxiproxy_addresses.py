@@ -5,7 +5,6 @@ import itertools
 
 import pytest
 
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import CONTROL_PORT, NODES_MAX, Star
 from fencepost.harness.runtime.containers.toxiproxy.control import DOWNSTREAM, UPSTREAM, Wire
@@ -21,7 +20,7 @@ def of_system(name: str, nodes: int, **options: object) -> Star:
     system = registry.system(name)
     return Star(
         block=BLOCK,
-        members=members_of(system, nodes, system.profile.parse_options(options)),
+        members=system.members(nodes, system.profile.parse_options(options)),
         listeners=system.profile.listeners,
     )
 

@@ -25,7 +25,7 @@ from fencepost.harness.runtime.disks.strace import tracers_of
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.trace_log import read_log
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Placement, with_runtime
+from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.disk.power_loss import PowerLoss
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
 @pytest.mark.parametrize("text", ["disk:n1:kind=full", "power-loss", "damage"])
 def test_what_only_the_lab_can_do_is_refused_in_containers(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, with_runtime(Placement(nodes=1), registry.runtime("containers")))
+        parse_faults(text, FAULTS, Placement(nodes=1, why_not=registry.runtime("containers").why_not))
     assert "files of a container" in caught.value.message
     assert "--runtime lab" in str(caught.value.hint)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.conditions import promises_in_force
-from fencepost.harness.contract.leadership import with_leader
+from fencepost.harness.contract.logs import Failed
 from fencepost.harness.faults.schedule import parse_faults, parse_nemesis
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -19,7 +19,7 @@ from fencepost.systems.cassandra import configuration, releases, schema
 from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
 from fencepost.systems.cassandra.system import CASSANDRA
 
-LEADERLESS = with_leader(Placement(nodes=3), CASSANDRA)
+LEADERLESS = Placement(nodes=3, system=CASSANDRA)
 IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
 BY_ACCORD = CassandraOptions(transactions=Transactions.ACCORD)
 
@@ -130,7 +130,7 @@ def test_the_mixture_leaves_out_what_follows_a_leader() -> None:
     ],
 )
 def test_a_line_that_says_that_it_will_never_serve(line: str, why: str | None) -> None:
-    assert CASSANDRA.fatal_line(line) == why
+    assert tuple(CASSANDRA.logs.events([line])) == (() if why is None else (Failed(why),))
 
 
 def test_settings_that_the_harness_makes_are_refused() -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
@@ -141,10 +142,10 @@ async def faults(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         await settled(lab)
         found[case.__name__.strip("_")]["settled after"] = time.monotonic() - began
     found["epochs in logs"] = sorted(
-        epoch
+        event.epoch
         for node in lab.nodes.values()
-        for line in node.log.read_text().splitlines()
-        if (epoch := CONSUL.became_leader(line)) is not None
+        for event in CONSUL.logs.events(node.log.read_text().splitlines())
+        if isinstance(event, BecameLeader)
     )
     return found
 

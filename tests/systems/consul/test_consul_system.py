@@ -13,6 +13,7 @@ from fencepost.campaigns.kip.columns import Part, column_of
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -173,7 +174,7 @@ def test_each_mode_of_reading_is_held_to_what_consul_says_of_it() -> None:
     ],
 )
 def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
-    assert CONSUL.became_leader(line) == epoch
+    assert tuple(CONSUL.logs.events([line])) == (() if epoch is None else (BecameLeader(epoch),))
 
 
 @pytest.mark.parametrize(
@@ -189,7 +190,7 @@ def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
     ],
 )
 def test_changes_of_release(start: str, to: str, back: bool, refused: str) -> None:
-    refusal = CONSUL.refuse_change(start, to, back=back, options=ConsulOptions(), settings={})
+    refusal = CONSUL.versions.refuse_change(start, to, back, {})
     assert (refusal is None) == (not refused)
     assert refusal is None or refused in refusal.reason
 

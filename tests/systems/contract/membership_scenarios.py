@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from fencepost.harness.contract.membership import ChangesMembers
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, prepare
 from fencepost.harness.faults.kind import Cluster, Proof, View
 from fencepost.harness.history import Claim
@@ -33,7 +31,7 @@ class Scene:
 
     def __init__(self, lab: Lab, system: str) -> None:
         self.lab, self.system = lab, registry.system(system)
-        self.members = members_of(self.system, 3, self.system.profile.options())
+        self.members = self.system.members(3, self.system.profile.options())
         self.cluster: Cluster = cluster_of(lab, system=system, view=self.view)
         self.leader: str | None = None
 
@@ -86,8 +84,8 @@ class Scene:
 
     async def lists(self) -> dict[str, dict[str, str]]:
         """Who votes, by every node that tells."""
-        assert isinstance(self.system, ChangesMembers)
-        membership = self.system.membership(self.lab.layout, self.cluster.artifacts)
+        assert self.system.member_changes is not None
+        membership = self.system.member_changes.of(self.lab.layout, self.cluster.artifacts)
         found = {}
         for member in self.members:
             with contextlib.suppress(Definite, Indefinite):

@@ -26,7 +26,7 @@ class SmallReleases(BaseReleases):
 
 
 class Small(BaseSystem[SmallOptions]):
-    profile: Final = Profile(
+    profile = Profile(
         name="tiny",
         options=SmallOptions,
         interfaces=frozenset({Interface.STORAGE}),
@@ -35,7 +35,7 @@ class Small(BaseSystem[SmallOptions]):
         sizes=(1, 3),
         vocabulary=Vocabulary(epoch="ballot"),
     )
-    releases: Final = SmallReleases()
+    releases = SmallReleases()
     guarantees = Path(__file__).with_name("guarantees.toml")
 
     def specs(

@@ -1,54 +1,41 @@
 """What a system must have, and what it may have: few members, and one list of every ability."""
 
-import importlib
 import inspect
-import pkgutil
-from typing import Any
 
 import pytest
 
-from fencepost.harness import contract
 from fencepost.harness.cli.listing import listing
-from fencepost.harness.contract.abilities import ABILITIES
 from fencepost.harness.contract.options import S
-from fencepost.harness.contract.system import SystemOf
+from fencepost.harness.contract.system import PARTS, BaseSystem
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.catalogue import abilities, abilities_of, meaning
-
-MEMBERS_MAX = 8
-
-
-def _protocols() -> dict[str, Any]:
-    """Every Protocol of the contract that can be asked for by `isinstance`."""
-    modules = [
-        importlib.import_module(f"{contract.__name__}.{m.name}") for m in pkgutil.iter_modules(contract.__path__)
-    ]
-    return {
-        name: value
-        for module in modules
-        for name, value in inspect.getmembers(module, inspect.isclass)
-        if value.__module__ == module.__name__ and getattr(value, "_is_runtime_protocol", False)
-    }
+from fencepost.harness.plugins.catalogue import abilities, abilities_of
+from fencepost.harness.runtime.provider import Need
 
 
-def test_the_list_of_abilities_is_complete() -> None:
-    assert set(ABILITIES.values()) == set(_protocols().values())
-    assert list(ABILITIES) == sorted(ABILITIES)
+def test_the_list_of_parts_is_complete() -> None:
+    given = {name for name, value in vars(BaseSystem).items() if value is None and not name.startswith("_")}
+    assert {name.replace("_", "-") for name in given} == set(PARTS)
+    assert list(PARTS) == sorted(PARTS)
 
 
 @pytest.mark.parametrize("word", abilities())
-def test_an_ability_is_explained_and_some_system_has_it(word: str) -> None:
-    assert meaning(word).endswith((".", ":"))
+def test_a_part_is_explained_and_some_system_has_it(word: str) -> None:
+    assert abilities()[word].endswith((".", ":"))
     assert any(word in abilities_of(registry.system(name)) for name in registry.SYSTEMS)
 
 
-def test_a_system_has_few_members() -> None:
-    members = [name for name in vars(SystemOf) if not name.startswith("_")]
-    assert len(members) <= MEMBERS_MAX, members
+@pytest.mark.parametrize("name", registry.faults())
+def test_a_fault_needs_parts_that_there_are(name: str) -> None:
+    assert registry.faults()[name].needs <= {*abilities(), *Need}
+
+
+def test_a_system_must_have_few_members() -> None:
+    """The rest has a default, or is a part."""
+    assert BaseSystem.__abstractmethods__ == {"healthy", "open_client"}
 
 
 def test_the_list_of_a_person_names_who_has_what() -> None:
-    lines = listing("abilities", "changes-members").partition("Systems:")[2].split("\n\n")[0].splitlines()
+    lines = listing("abilities", "member-changes").partition("Systems:")[2].split("\n\n")[0].splitlines()
     assert [line.split()[0] for line in lines if line] == ["etcd", "kraft", "nats", "zookeeper"]
 
 

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fencepost.harness.contract.conditions import QualifiesPromises
 from fencepost.harness.judging.judge import facts_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -47,7 +46,7 @@ def facts(system: str, workload: str, settings: dict[str, dict[str, str | int | 
 def test_what_a_setting_takes_the_promise_from_is_only_measured(
     system: str, workload: str, of: str, key: str, harmless: bool | str, harmful: bool | str, names: set[str]
 ) -> None:
-    assert isinstance(registry.system(system), QualifiesPromises)
+    assert registry.system(system).unpromised is not None
     for name in names:
         kept = facts(system, workload, {of: {key: harmless}})
         assert kept.decides(name)

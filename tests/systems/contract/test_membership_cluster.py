@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from tests.lab_scenario import run_scenario
 
@@ -12,7 +11,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 def changes(system: str, *targets: str) -> list[dict[str, Any]]:
-    members = members_of(registry.system(system), 3, registry.system(system).profile.options())
+    members = registry.system(system).members(3, registry.system(system).profile.options())
     found: dict[str, Any] = run_scenario(
         "tests.systems.contract.membership_scenarios:changes",
         {"system": system, "targets": targets},

@@ -92,7 +92,7 @@ END = bytes.fromhex(
 def test_the_voters_file_is_what_kafkas_own_tool_writes(tmp_path: Path, release: str) -> None:
     artifacts = Artifacts(version=release, paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
     layout = places(tmp_path, ("controller",))
-    membership = KRAFT.membership(layout, artifacts)
+    membership = KRAFT.member_changes.of(layout, artifacts)
     spec = membership.prepared(KRAFT.specs(layout, artifacts, KRAFT.profile.options())[0])
     written = spec.data_files[IN_THE_LOG]
     assert isinstance(written, bytes)
@@ -130,7 +130,7 @@ def without_checksums(snapshot: bytes) -> bytes:
 def test_a_kraft_cluster_finds_its_quorum_by_addresses_and_a_joiner_has_a_new_directory(tmp_path: Path) -> None:
     artifacts = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
     layout = places(tmp_path, ("controller",))
-    membership = KRAFT.membership(layout, artifacts)
+    membership = KRAFT.member_changes.of(layout, artifacts)
     spec = membership.prepared(KRAFT.specs(layout, artifacts, KRAFT.profile.options())[0])
     lines = spec.files["server.properties"].splitlines()
     assert "controller.quorum.bootstrap.servers=10.0.0.1:9093,10.0.0.2:9093,10.0.0.3:9093" in lines
@@ -187,7 +187,7 @@ def zookeeper(tmp_path: Path) -> tuple[Any, NodeSpec]:
     jars = "/jars/zookeeper-3.9.5.jar:/jars/a.jar"
     artifacts = Artifacts(version="3.9.5", paths={"java": "/java", "classpath": jars}, sha256={})
     layout = places(tmp_path)
-    membership = ZOOKEEPER.membership(layout, artifacts)
+    membership = ZOOKEEPER.member_changes.of(layout, artifacts)
     return membership, membership.prepared(ZOOKEEPER.specs(layout, artifacts, ZOOKEEPER.profile.options())[1])
 
 
@@ -233,7 +233,7 @@ def test_a_folder_of_jars_says_its_release(tmp_path: Path) -> None:
 def test_a_member_that_comes_to_etcd_names_the_members_of_now(tmp_path: Path) -> None:
     artifacts = Artifacts(version="3.5.1", paths={"etcd": "/etcd"}, sha256={})
     layout = places(tmp_path)
-    membership = ETCD.membership(layout, artifacts)
+    membership = ETCD.member_changes.of(layout, artifacts)
     spec = ETCD.specs(layout, artifacts, ETCD.profile.options())[2]
     assert membership.prepared(spec) == spec
     joiner = membership.joining(spec, {"n1", "n2"}, life=1)

@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.contract import reported_version as other_versions
+from fencepost.harness.contract import versions as other_versions
 from fencepost.harness.contract.system import System
+from fencepost.harness.contract.versions import Versions
 from fencepost.harness.judging.judge import version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -21,7 +22,7 @@ from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Node, Runtime
 from fencepost.systems.etcd.system import Etcd
 from fencepost.systems.kafka.server import reported_version
-from tests.fakes.fakes_runtime import FakeRuntime
+from tests.fakes.fakes_runtime import FakeNode, FakeRuntime
 
 #: What an image says that was built on Python's, without a label of its own.
 LABEL = "3.11"
@@ -56,11 +57,15 @@ def told(capsys: pytest.CaptureFixture[str]) -> tuple[dict[str, Any], str]:
 class Telling(Etcd):
     def __init__(self, *said: str) -> None:
         self._said = dict(zip(("n1", "n2", "n3"), said, strict=True))
+        self.versions = Versions(reported=self._reported, expected=self.expected)
 
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
+    async def _reported(self, node: Node, log_from: int) -> str:
         if not self._said[node.name]:
             raise ValueError("it does not say its version")
         return self._said[node.name]
+
+    def expected(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
 
 
 @pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def test_servers_of_another_kind_have_a_release_of_their_own(
     """As the ZooKeeper below a Kafka."""
 
     class Above(Telling):
-        def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        def expected(self, node: Node, artifacts: Artifacts) -> str:
             return "3.8.4" if node.name == "n1" else artifacts.version
 
     run = read(tmp_path, Above("3.8.4", "3.9.2", "3.9.2"), Artifacts(version=LABEL, paths={}, sha256={}))
@@ -117,9 +122,12 @@ def test_servers_of_another_kind_have_a_release_of_their_own(
 
 
 def test_a_kafka_that_calls_itself_unknown_says_no_release(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("INFO Kafka version: unknown (org.apache.kafka.common.utils.AppInfoParser)\n")
+    class Logging(FakeNode):
+        log = tmp_path / "log"
+
+    node = Logging("n1")
+    node.log.write_text("INFO Kafka version: unknown (org.apache.kafka.common.utils.AppInfoParser)\n")
     with pytest.raises(ValueError, match="does not report its version"):
-        reported_version.read(log, 0)
-    log.write_text("INFO Kafka version: 7.5.0-ccs (org.apache.kafka.common.utils.AppInfoParser)\n")
-    assert reported_version.read(log, 0) == "7.5.0-ccs"
+        asyncio.run(reported_version.read(node, 0))
+    node.log.write_text("INFO Kafka version: 7.5.0-ccs (org.apache.kafka.common.utils.AppInfoParser)\n")
+    assert asyncio.run(reported_version.read(node, 0)) == "7.5.0-ccs"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import NodeNotReady, Refusal, UsageError
+from fencepost.harness.contract.logs import Failed
 from fencepost.harness.contract.server_settings import as_arguments, checked, merged, parse, same_value
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.java import class_constants as class_words
 from fencepost.harness.plan import Plan, dump_plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -21,7 +21,6 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, NodeState, Place
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.server import start as kafka_server
 from fencepost.systems.zookeeper import configuration as zookeeper
 from fencepost.systems.zookeeper import settings as zookeeper_settings
 from tests.fakes.fakes_runtime import FakeNode, KeptRecords
@@ -35,7 +34,7 @@ def plan(system: str, settings: dict[str, Any], **fields: Any) -> Plan:
 
 
 def layout(folder: Path, system: str) -> dict[str, Place]:
-    members = members_of(registry.system(system), 3, registry.system(system).profile.options())
+    members = registry.system(system).members(3, registry.system(system).profile.options())
     return {
         member.name: Place(
             name=member.name,
@@ -208,10 +207,8 @@ def test_etcd_itself_says_what_it_does_not_take(given: dict[str, str], said: str
 def test_of_etcd_in_an_image_the_start_says_so() -> None:
     artifacts = Artifacts(version="3.5.1", paths={"image": "x", "etcd": "etcd"}, sha256={})
     assert ETCD.settings.refuse_unknown(artifacts, {"etcd": {"snapshot-cuont": "5"}}) is None
-    assert ETCD.fatal_line("flag provided but not defined: -snapshot-cuont\n") == (
-        "etcd says: flag provided but not defined: -snapshot-cuont"
-    )
-    assert ETCD.fatal_line('{"level":"info","msg":"flag provided but not defined: -x"}') is None
+    lines = ["flag provided but not defined: -snapshot-cuont\n", '{"msg":"flag provided but not defined: -x"}']
+    assert list(ETCD.logs.events(lines)) == [Failed("etcd says: flag provided but not defined: -snapshot-cuont")]
 
 
 def test_zookeepers_own_classes_tell_its_names() -> None:
@@ -266,8 +263,9 @@ def test_kafkas_own_classes_tell_its_names_and_a_topics_with_log_before_them(tmp
 
 def test_a_value_that_kafka_refuses_is_told_by_its_line() -> None:
     line = "org.apache.kafka.common.config.ConfigException: Invalid value few for configuration num.io.threads"
-    assert "Invalid value few" in (kafka_server.fatal_line(line) or "")
-    assert kafka_server.fatal_line(f"INFO nothing of {line}") is None
+    (failed,) = KRAFT.logs.events([line, f"INFO nothing of {line}"])
+    assert isinstance(failed, Failed)
+    assert "Invalid value few" in failed.why
 
 
 def _logging(name: str, path: Path, **fields: Any) -> FakeNode:

@@ -46,7 +46,7 @@ def test_a_plan_for_it_is_checked_and_repeated() -> None:
         ({"system_options": {"pulse": "1ms"}}, "tiny option pulse: 1ms is too small", "give at least 100ms"),
         ({"workload": "lock"}, "tiny does not offer 'locks'", "key-value"),
         ({"server_settings": {"tiny": {"a": 1}}}, "'tiny' is not in this plan, whose system is tiny", "none"),
-        ({"nemesis": "membership"}, "the members of tiny are fixed when it starts", "changes-members"),
+        ({"nemesis": "membership"}, "tiny lacks the part member-changes, which membership needs", "list abilities"),
         ({"nemesis": "rolling:to=1.1"}, "servers of tiny do not say which release they are", "leave out to="),
     ],
 )

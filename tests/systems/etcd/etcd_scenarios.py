@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
@@ -233,10 +234,10 @@ async def _beliefs(lab: Lab) -> dict[str, Any]:
     found["restarted"] = await once(lambda: _said(question), lambda said: said["claims"] != "silent")
     await question.close()
     found["epochs in logs"] = sorted(
-        epoch
+        event.epoch
         for node in lab.nodes.values()
-        for line in node.log.read_text().splitlines()
-        if (epoch := ETCD.became_leader(line)) is not None
+        for event in ETCD.logs.events(node.log.read_text().splitlines())
+        if isinstance(event, BecameLeader)
     )
     return found
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.harness.contract.leadership import Attempt
-from fencepost.systems.etcd.fenced_attempts import LeaseAttempts
+from fencepost.harness.contract.logs import Attempt
+from fencepost.systems.etcd.system import ETCD
 
 FAILED = (
     '{"level":"warn","ts":"2026-11-22T02:10:52.705Z","caller":"etcdserver/server.go:1130",'
@@ -39,4 +39,4 @@ IGNORED = (
     ],
 )
 def test_a_line_is_an_attempt_or_nothing(line: str, attempt: Attempt | None) -> None:
-    assert LeaseAttempts().read(line) == attempt
+    assert tuple(ETCD.logs.events([line])) == (() if attempt is None else (attempt,))

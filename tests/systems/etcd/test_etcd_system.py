@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader, CaughtUp
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import CatchUp
 from fencepost.harness.plan import Plan
@@ -133,7 +134,7 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
     ],
 )
 def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
-    assert ETCD.became_leader(line) == epoch
+    assert tuple(ETCD.logs.events([line])) == (() if epoch is None else (BecameLeader(epoch),))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
     ],
 )
 def test_the_log_says_that_a_snapshot_was_taken_over(line: str, how: CatchUp | None) -> None:
-    assert ETCD.caught_up(line) == how
+    assert tuple(ETCD.logs.events([line])) == (() if how is None else (CaughtUp(how),))
 
 
 def test_the_packaged_binary_is_found_and_asked() -> None:

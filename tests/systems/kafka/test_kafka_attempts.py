@@ -2,9 +2,9 @@
 
 import pytest
 
-from fencepost.harness.contract.leadership import Attempt, TellsAttempts
+from fencepost.harness.contract.logs import Attempt, LogTable
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
+from fencepost.systems.kafka.server.fenced_attempts import ENTRY, attempted
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
 #: Of 3.9.2: a controller that was deposed while it was paused, on waking.
@@ -97,12 +97,10 @@ def by_broker(f: str, latest: int = 2) -> Attempt:
     ],
 )
 def test_lines(lines: str, attempts: list[Attempt]) -> None:
-    reader = ZooKeeperModeAttempts(lambda number: f"b{number - 3}")
-    found = [reader.read(line) for line in lines.splitlines()]
-    assert [attempt for attempt in found if attempt is not None] == attempts
+    logs = LogTable(attempted=attempted(lambda number: f"b{number - 3}"), entry=ENTRY)
+    assert list(logs.events(lines.splitlines())) == attempts
 
 
 def test_which_systems_logs_tell_of_attempts() -> None:
-    assert isinstance(KAFKA_ZK, TellsAttempts)
-    assert not isinstance(KRAFT, TellsAttempts)
-    assert KAFKA_ZK.attempts().read(UPDATE_METADATA.splitlines()[0]) == by_broker("UpdateMetadata")
+    assert not KRAFT.logs.attempted
+    assert list(KAFKA_ZK.logs.events(UPDATE_METADATA.splitlines())) == [by_broker("UpdateMetadata")]

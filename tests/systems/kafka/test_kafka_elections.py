@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.server.versions import numbers
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
@@ -55,7 +54,7 @@ def played(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     system, version = request.param
     options: dict[str, object] = {} if system == "kafka-zk" else {"brokers": 2}
     chosen = registry.system(system)
-    members = members_of(chosen, 2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options))
+    members = chosen.members(2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options))
     found: dict[str, Any] = run_scenario(
         "tests.systems.kafka.kafka_election_scenarios:elections",
         {"version": version, "options": options},

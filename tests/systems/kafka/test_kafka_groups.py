@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.lab_scenario import run_scenario
@@ -28,7 +27,7 @@ def test_members_of_earlier_generations_are_refused(system: str, version: str) -
     said: dict[str, Any] = run_scenario(
         "tests.systems.kafka.kafka_group_scenarios:groups",
         {"version": version, "options": options},
-        nodes=members_of(chosen, 2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options)),
+        nodes=chosen.members(2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options)),
         timeout_s=280,
     )
     assert said == {

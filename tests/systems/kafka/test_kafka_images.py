@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.contract.system import System
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import ImageFacts
@@ -51,7 +50,7 @@ def specs(system: System, found: ImageFacts, options: Mapping[str, object] | Non
             port_shift=number,
             roles=member.roles,
         )
-        for number, member in enumerate(members_of(system, 3, own), 1)
+        for number, member in enumerate(system.members(3, own), 1)
     }
     return {spec.name: spec for spec in system.specs(layout, system.releases.in_image(found), own)}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.contract.servers import LoggedChange, LogsChanges
+from fencepost.harness.contract.logs import LoggedChange, LogTable
 from fencepost.harness.history import Logged
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
@@ -13,6 +13,10 @@ _LIFE = "19:43:47.670 INFO BrokerLifecycleManager - [BrokerLifecycleManager id=6
 _CHANGE = (
     "Replayed BrokerRegistrationChangeRecord modifying the registration for broker 6: BrokerRegistrationChangeRecord"
 )
+
+
+def _changes(logs: LogTable, line: str) -> tuple[LoggedChange, ...]:
+    return tuple(event for event in logs.events([line]) if isinstance(event, LoggedChange))
 
 
 def _registration(fenced: int, stops: int) -> str:
@@ -78,17 +82,16 @@ def _registration(fenced: int, stops: int) -> str:
     ],
 )
 def test_lines_of_kraft(line: str, change: LoggedChange | None) -> None:
-    assert KRAFT.logged(line) == (() if change is None else (change,))
+    assert _changes(KRAFT.logs, line) == (() if change is None else (change,))
 
 
 def test_lines_of_zookeeper_mode() -> None:
-    assert isinstance(KAFKA_ZK, LogsChanges)
     says = "22:01:20.761 INFO KafkaController - [Controller id=5] "
-    assert KAFKA_ZK.logged(f"{says}Resigned") == (LoggedChange(Logged.RESIGNED, subject="controller"),)
-    active = KAFKA_ZK.logged(f"{says}Currently active brokers in the cluster: Set(4, 6)")
+    assert _changes(KAFKA_ZK.logs, f"{says}Resigned") == (LoggedChange(Logged.RESIGNED, subject="controller"),)
+    active = _changes(KAFKA_ZK.logs, f"{says}Currently active brokers in the cluster: Set(4, 6)")
     assert active == tuple(LoggedChange(Logged.UNFENCED, number=number) for number in (4, 6))
-    went = KAFKA_ZK.logged(
-        f"{says}Newly added brokers: 4, deleted brokers: 5,6, bounced brokers: , all live brokers: 4"
+    went = _changes(
+        KAFKA_ZK.logs, f"{says}Newly added brokers: 4, deleted brokers: 5,6, bounced brokers: , all live brokers: 4"
     )
     assert [(c.change, c.number) for c in went] == [
         (Logged.FENCED, 5), (Logged.FENCED, 6), (Logged.UNFENCED, 4)

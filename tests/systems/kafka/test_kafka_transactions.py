@@ -4,7 +4,6 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.lab_scenario import run_scenario
@@ -51,7 +50,7 @@ def test_transactions_are_whole_fenced_and_read_once(system: str, version: str, 
     said: dict[str, Any] = run_scenario(
         "tests.systems.kafka.kafka_transaction_scenarios:transactions",
         {"version": version, "options": options, "of": of},
-        nodes=members_of(chosen, 2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options)),
+        nodes=chosen.members(2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options)),
         timeout_s=280,
     )
     highest = 2 if version == "4.3.1" else 1

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.membership import with_refusals
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.coordination import Definite, Indefinite
@@ -24,7 +23,7 @@ from fencepost.systems.nats.placing import PlacesReplicas, Replica
 from fencepost.systems.nats.reassign import Reassign
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
-from tests.fakes.profile import FAKE_PROFILE
+from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual
 
 
@@ -72,7 +71,7 @@ class FakeReplicas:
 
 
 @dataclass
-class FakeSystem:
+class FakeSystem(NoParts):
     placed: FakeReplicas
     profile: Profile[Any] = FAKE_PROFILE
 
@@ -204,7 +203,7 @@ def test_it_is_not_healed_while_a_replica_is_behind() -> None:
 )
 def test_what_makes_no_sense_is_refused(text: str, nodes: int, why: str) -> None:
     system = registry.system("nats")
-    placement = with_refusals(Placement(nodes=nodes), system, "2.15.2", system.profile.options())
+    placement = Placement(nodes=nodes, system=system, system_options=system.profile.options())
     if not why:
         assert parse_faults(text, {"reassign": Reassign()}, placement)
         return
@@ -213,10 +212,8 @@ def test_what_makes_no_sense_is_refused(text: str, nodes: int, why: str) -> None
 
 
 def test_a_system_without_replicas_refuses_it() -> None:
-    system = registry.system("etcd")
-    placement = with_refusals(Placement(), system, "", system.profile.options())
-    with pytest.raises(UsageError, match="no replicas that could be placed elsewhere"):
-        parse_faults("reassign", {"reassign": Reassign()}, placement)
+    with pytest.raises(UsageError, match="etcd lacks the part replicas, which reassign needs"):
+        parse_faults("reassign", {"reassign": Reassign()}, Placement(system=registry.system("etcd")))
 
 
 def test_without_a_leader_the_number_is_not_changed() -> None:

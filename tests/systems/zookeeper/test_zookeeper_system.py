@@ -6,6 +6,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader, CaughtUp
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import CatchUp, Claim
@@ -76,8 +77,7 @@ def test_the_log_line_of_a_new_leader() -> None:
         "03:27:49.662 INFO Leader Have quorum of supporters, sids: [[1, 2]]; starting up and setting last processed "
         "zxid: 0x1f00000000"
     )
-    assert ZOOKEEPER.became_leader(line) == 0x1F
-    assert ZOOKEEPER.became_leader("03:27:49.591 INFO QuorumPeer LEADING") is None
+    assert list(ZOOKEEPER.logs.events([line, "03:27:49.591 INFO QuorumPeer LEADING"])) == [BecameLeader(0x1F)]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_the_log_line_of_a_new_leader() -> None:
     ],
 )
 def test_the_log_says_how_a_node_caught_up(line: str, how: CatchUp | None) -> None:
-    assert ZOOKEEPER.caught_up(line) == how
-    assert set(ZOOKEEPER.catch_ups) == {CatchUp.DIFFERENCE, CatchUp.SNAPSHOT, CatchUp.TRUNCATION}
+    assert tuple(ZOOKEEPER.logs.events([line])) == (() if how is None else (CaughtUp(how),))
+    assert set(ZOOKEEPER.logs.caught_up.values()) == {CatchUp.DIFFERENCE, CatchUp.SNAPSHOT, CatchUp.TRUNCATION}
 
 
 def test_specs_name_every_server_and_each_its_own_place(tmp_path: Path) -> None:

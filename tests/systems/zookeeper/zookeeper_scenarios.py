@@ -10,6 +10,7 @@ import msgspec
 from kazoo.client import KazooClient
 
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import Definite, Held, Indefinite, Keys, NotSent, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
@@ -262,7 +263,11 @@ async def _killed(lab: Lab) -> dict[str, Any]:
         finally:
             await fresh.close()
         return said, {
-            name: [e for line in n.log.read_text().splitlines() if (e := ZOOKEEPER.became_leader(line)) is not None]
+            name: [
+                event.epoch
+                for event in ZOOKEEPER.logs.events(n.log.read_text().splitlines())
+                if isinstance(event, BecameLeader)
+            ]
             for name, n in lab.nodes.items()
         }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.logs import TookOver
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
@@ -147,4 +148,4 @@ def test_it_is_a_system_of_the_registry() -> None:
 def test_the_log_says_in_which_controller_epoch_a_broker_or_kraft_controller_leads(
     line: str, epoch: int | None
 ) -> None:
-    assert KAFKA_BRIDGE.claimed(line) == epoch
+    assert tuple(KAFKA_BRIDGE.logs.events([line])) == (() if epoch is None else (TookOver(epoch),))

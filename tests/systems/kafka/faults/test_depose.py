@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.leadership import with_leader
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import parse_faults
@@ -23,14 +21,15 @@ from fencepost.systems.kafka.faults.depose import Depose
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
+from tests.fakes.profile import NoParts
 
 FAULTS = registry.faults()
 
 
 def placement(system: str) -> Placement:
     chosen = registry.system(system)
-    members = members_of(chosen, 3, chosen.profile.options())
-    return with_leader(Placement(nodes=len(members), members=members, system=chosen), chosen)
+    members = chosen.members(3, chosen.profile.options())
+    return Placement(nodes=len(members), members=members, system=chosen)
 
 
 @dataclass
@@ -63,7 +62,7 @@ class FakeAdministrator:
         self.done.append("close")
 
 
-class FakeSystem:
+class FakeSystem(NoParts):
     """A system whose controller can be deposed."""
 
     def __init__(self, administrator: FakeAdministrator) -> None:
@@ -134,7 +133,7 @@ def test_only_kafka_on_zookeeper_has_such_a_controller() -> None:
     (spec,) = parse_faults("depose", FAULTS, placement("kafka-zk"))
     assert spec.text == "depose:controller"
     for system in ("kraft", "zookeeper", "etcd"):
-        with pytest.raises(UsageError, match="nobody can take the role from the controller of"):
+        with pytest.raises(UsageError, match="lacks the part open-administrator, which depose needs"):
             parse_faults("depose", FAULTS, placement(system))
     assert Depose.for_all == ()
 

@@ -30,7 +30,7 @@ from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, me
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
-from tests.fakes.profile import FAKE_PROFILE
+from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual
 
 FAULTS = registry.faults()
@@ -81,7 +81,7 @@ class FakeMigration:
         return "n3 accepts changes"
 
 
-class FakeSystem:
+class FakeSystem(NoParts):
     profile = FAKE_PROFILE
 
     def __init__(self, nodes: Mapping[str, Any]) -> None:

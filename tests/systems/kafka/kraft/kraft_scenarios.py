@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from fencepost.harness.contract.logs import BecameLeader, Failed
 from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Needs, Partitions, prepare
 from fencepost.harness.history import Claim
@@ -166,7 +167,10 @@ async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = await once(lambda: _who_leads(lab), _is_of_one_epoch)
     found |= said
     found["fatal"] = [
-        why for node in lab.nodes.values() for why in map(_system(lab).fatal_line, node.log.open()) if why
+        event.why
+        for node in lab.nodes.values()
+        for event in _system(lab).logs.events(node.log.open())
+        if isinstance(event, Failed)
     ]
     brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
     active = str(found["controller"][0])
@@ -179,9 +183,9 @@ async def _who_leads(lab: Lab) -> dict[str, Any]:
     said: dict[str, Any] = {subject: await leader(lab, subject) for subject in _system(lab).profile.subjects}
     said["in the log"] = {
         name: [
-            epoch
-            for line in node.log.read_text().splitlines()
-            if (epoch := _system(lab).became_leader(line)) is not None
+            event.epoch
+            for event in _system(lab).logs.events(node.log.read_text().splitlines())
+            if isinstance(event, BecameLeader)
         ]
         for name, node in lab.nodes.items()
     }

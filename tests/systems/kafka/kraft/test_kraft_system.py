@@ -11,6 +11,7 @@ import pytest
 
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.base.options import seconds
+from fencepost.harness.contract.logs import BecameLeader, CaughtUp, Failed
 from fencepost.harness.history import CatchUp
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -211,8 +212,9 @@ def test_who_is_asked_about_what(tmp_path: Path) -> None:
 
 def test_a_missing_class_is_fatal_and_other_lines_are_not() -> None:
     line = "12:00:00.000 ERROR KafkaApis - java.lang.NoClassDefFoundError: org/apache/kafka/X"
-    assert "NoClassDefFoundError" in (KRAFT.fatal_line(line) or "")
-    assert KRAFT.fatal_line("12:00:00.000 INFO KafkaServer - started") is None
+    (failed,) = KRAFT.logs.events([line, "12:00:00.000 INFO KafkaServer - started"])
+    assert isinstance(failed, Failed)
+    assert "NoClassDefFoundError" in failed.why
 
 
 def test_the_log_says_who_became_leader() -> None:
@@ -220,8 +222,9 @@ def test_the_log_says_who_became_leader() -> None:
         "[QuorumController] 07:38:02.123 INFO QuorumState - Completed transition to Leader(localReplicaKey=x, epoch=7,"
         " epochStartOffset=3) from Candidate(localId=1, epoch=7)"
     )
-    assert KRAFT.became_leader(line) == 7
-    assert KRAFT.became_leader("Becoming the active controller at epoch 7, next write offset 3.") is None
+    assert list(KRAFT.logs.events([line, "Becoming the active controller at epoch 7, next write offset 3."])) == [
+        BecameLeader(7)
+    ]
 
 
 @pytest.mark.parametrize(("system", "version"), [("kraft", "3.2.0"), ("kafka-zk", "4.3.1"), ("kafka-zk", "2.7.0")])
@@ -339,5 +342,5 @@ def test_a_servers_command_is_java_on_the_jars_with_audible_logs(tmp_path: Path)
     ],
 )
 def test_the_log_says_how_a_node_got_its_metadata(line: str, how: CatchUp | None) -> None:
-    assert KRAFT.caught_up(line) == how
-    assert set(KRAFT.catch_ups) == set(CatchUp)
+    assert tuple(KRAFT.logs.events([line])) == (() if how is None else (CaughtUp(how),))
+    assert set(KRAFT.logs.caught_up.values()) == set(CatchUp)

@@ -7,7 +7,6 @@ import pytest
 
 from fencepost.checkers.elections import elections
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.servers import members_of
 from fencepost.harness.history import Outcome
 from fencepost.harness.history.operation import ErrorKind, error_of
 from fencepost.harness.plugins import registry
@@ -76,7 +75,7 @@ def test_what_the_workload_asks_of_kafka(name: str) -> None:
     choices = workload.choices(system)
     assert (options.observe, options.members) == ("plain", "barrier")
     assert all(plain(options)[key] in choices[key] for key in choices)
-    members = members_of(system, 3, system.profile.parse_options(workload.system_options(system)))
+    members = system.members(3, system.profile.parse_options(workload.system_options(system)))
     assert workload.nodes(members) == ("b1", "b2", "b3")
     standings = {guarantee.name: guarantee.standing for guarantee in system.promises()}
     assert {standings[one] for one in ("one-acting-leader", "terms-grow", "no-lost-acknowledged-writes")} == {

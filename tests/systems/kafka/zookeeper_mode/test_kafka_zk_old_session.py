@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from fencepost.harness.contract.servers import WaitsToStart
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.node import Node, Place
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, old_session
@@ -73,6 +72,5 @@ def test_only_a_broker_that_ran_before_waits(
             return replace(super().place, number=4, roles=(role,))
 
     node: Node = Standing("b1", incarnation=incarnation)
-    assert isinstance(KAFKA_ZK, WaitsToStart)
     asyncio.run(KAFKA_ZK.before_start(node, {}))
     assert registrations.brokers == ({4} if waits else set())

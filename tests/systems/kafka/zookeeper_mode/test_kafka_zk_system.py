@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
@@ -107,4 +108,4 @@ def test_the_log_says_who_was_elected() -> None:
     line = (
         "INFO KafkaController - [Controller id=5] 5 successfully elected as the controller. Epoch incremented to 3 and"
     )
-    assert KAFKA_ZK.became_leader(line) == 3
+    assert list(KAFKA_ZK.logs.events([line])) == [BecameLeader(3)]

@@ -1,12 +1,12 @@
 """The release that a server reports, and which changes of release a running cluster allows."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract import releases
-from fencepost.harness.contract.options import S_contra
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
@@ -17,36 +17,30 @@ _ASK_S: Final = 2.0
 _LOOK_S: Final = 0.05
 
 
-@runtime_checkable
-class TellsVersion(Protocol[S_contra]):
-    """Its servers report their release, so that a change of release can be proven."""
+def _every(start: str, to: str, back: bool, settings: Settings) -> Refusal | None:
+    return None
 
-    async def reported_version(self, node: Node, *, log_from: int) -> str:
-        """The release that this server itself reports: in an answer, or in its log from that byte on.
 
-        Raises any exception while the server does not report one.
-        """
-        ...
+def _release(node: Node, artifacts: Artifacts) -> str:
+    return artifacts.version
 
-    def version_of(self, node: Node, artifacts: Artifacts) -> str:
-        """The release that this node reports when it runs from these artifacts."""
-        ...
 
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: S_contra, settings: Settings
-    ) -> Refusal | None:
-        """Why the nodes of a cluster cannot be restarted as another release, one by one; None when they can.
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """The releases that one system's servers report, and the changes of release that its clusters allow."""
 
-        Args:
-            start: the release that the cluster began as.
-            to: the release that each node is to become.
-            back: whether each node returns to `start` after all have changed.
-        """
-        ...
+    #: The release that this server itself reports: in an answer, or in its log from that byte on. Raises any exception
+    #: while the server does not report one.
+    reported: Callable[[Node, int], Awaitable[str]]
+    #: The release that this node reports when it runs from these artifacts.
+    expected: Callable[[Node, Artifacts], str] = _release
+    #: Why nodes that began as the first release cannot be restarted as the second, one by one (and back again, each
+    #: after all have changed) with these settings; None when they can.
+    refuse_change: Callable[[str, str, bool, Settings], Refusal | None] = _every
 
 
 async def ask_version(
-    system: TellsVersion[Any], node: Node, *, log_from: int, hurried: Callable[[], bool]
+    versions: Versions, node: Node, *, log_from: int, hurried: Callable[[], bool]
 ) -> tuple[str | None, str]:
     """Ask until the server reports its release or 10 s have passed.
 
@@ -62,7 +56,7 @@ async def ask_version(
     while True:
         try:
             async with asyncio.timeout(_ASK_S):
-                return await system.reported_version(node, log_from=log_from), ""
+                return await versions.reported(node, log_from), ""
         except Exception as error:
             if loop.time() > end_s or hurried():
                 return None, str(error) or type(error).__name__
