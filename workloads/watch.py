@@ -109,6 +109,7 @@ class Watch(Workload[WatchOptions]):
     name = "watch"
     about = "listeners on every node; each must see every change once and in order"
     protocol = Interface.LISTENERS
+    parts = frozenset({"watches"})
     options = WatchOptions
     effect_free = frozenset({"watch", "next", "entries"})
     promise = "watch-reliable"
@@ -119,17 +120,17 @@ class Watch(Workload[WatchOptions]):
         self._memory = WatchMemory()
 
     def defaults(self, system: System) -> WatchOptions:
-        mode, transactions = (system.watches or _LEAST).modes[0], _transactions(system)[0]
-        if (system.watches or _LEAST).resumes:
+        mode, transactions = _kinds(system).modes[0], _transactions(system)[0]
+        if _kinds(system).resumes:
             return WatchOptions(watches=mode, transactions=transactions, resume="on", again_every=seconds(4))
         return WatchOptions(watches=mode, transactions=transactions)
 
     def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
         modes: dict[str, tuple[str, ...]] = {
-            "watches": tuple(mode.value for mode in (system.watches or _LEAST).modes),
+            "watches": tuple(mode.value for mode in _kinds(system).modes),
             "transactions": _transactions(system),
         }
-        return modes if (system.watches or _LEAST).resumes else {**modes, "resume": ("off",), **_NOT_RESUMED}
+        return modes if _kinds(system).resumes else {**modes, "resume": ("off",), **_NOT_RESUMED}
 
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
         if options.resume == "off" and options.again_every is not None:
@@ -260,10 +261,11 @@ def _period_ns(every: Duration | None) -> int:
     return 0 if every is None else max(1, every)
 
 
-#: What a workload of watches takes for granted of a system that says nothing of them.
-_LEAST: Final = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=False, keys_together=False)
+def _kinds(system: System) -> WatchKinds:
+    assert system.watches is not None, "refused before the run"
+    return system.watches
 
 
 def _transactions(system: System) -> tuple[Literal["on", "off"], ...]:
     """The choices of the option `transactions`, the default first."""
-    return ("on", "off") if (system.watches or _LEAST).keys_together else ("off",)
+    return ("on", "off") if _kinds(system).keys_together else ("off",)

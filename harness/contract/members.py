@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol
+from typing import Generic, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.options import S, SystemOptions
@@ -89,4 +89,17 @@ class Membership(Protocol):
 
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
         """Why `node` does not serve as a member yet; None once it answers a current read."""
+        ...
+
+
+@runtime_checkable
+class NamesRemovedMembers(Protocol):
+    """A membership whose other groups may name a removed member for as long as its server runs."""
+
+    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
+        """Ask the node `at` whether the group that decides who is a member has removed it, while others name it.
+
+        Raises:
+            Definite, Indefinite: the node does not answer.
+        """
         ...

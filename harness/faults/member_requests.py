@@ -3,26 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, runtime_checkable
 
 from fencepost.harness.base.quorum import majority
-from fencepost.harness.contract.members import Membership
+from fencepost.harness.contract.members import Membership, NamesRemovedMembers
 from fencepost.harness.faults.change_requests import ASK_S, LOOK_S, Change, ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec
-
-
-@runtime_checkable
-class LetsGoLate(Protocol):
-    """A membership whose other groups may name a removed member for as long as its server runs."""
-
-    async def is_removed(self, node: str, *, at: str, timeout_s: float) -> bool:
-        """Ask the node `at` whether the group that decides who is a member has removed it, while others name it.
-
-        Raises:
-            Definite, Indefinite: the node does not answer.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +93,7 @@ class MemberRequests(ChangeRequests):
     async def lingers(self) -> bool:
         """Whether enough of the other nodes say that the member was removed, and is named by other groups still."""
         membership, others = self._membership, self._others()
-        if not isinstance(membership, LetsGoLate):
+        if not isinstance(membership, NamesRemovedMembers):
             return False
         answers, _ = await self.answers(others, lambda at: membership.is_removed(self._member, at=at, timeout_s=LOOK_S))
         return sum(answers.values()) >= majority(others) and all(answers.values())

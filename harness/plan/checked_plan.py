@@ -24,7 +24,7 @@ from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.server_settings import checked as checked_settings
-from fencepost.harness.contract.system import System, leadership_of
+from fencepost.harness.contract.system import System, has_part, leadership_of
 from fencepost.harness.faults.fault_options import TRIGGERS
 from fencepost.harness.faults.kind import NEED_A_CUT, FaultSpec, may_cut_off_leader
 from fencepost.harness.faults.schedule import (
@@ -270,6 +270,12 @@ def _with_options(plan: Plan) -> Plan:
         raise UsageError(
             f"{plan.system} does not offer '{workload.protocol}', which {plan.workload} needs",
             hint=f"it offers: {', '.join(sorted(system.profile.interfaces))}",
+        )
+    lacking = next((need for need in sorted(workload.parts) if not has_part(system, need)), None)
+    if lacking is not None:
+        raise UsageError(
+            f"{plan.system} lacks the part {lacking}, which {plan.workload} needs",
+            hint="choose a system that has it (fencepost list abilities)",
         )
     options = workload_options(workload, system, plan.workload_options)
     # A workload may decide how many nodes there are, and with which roles.

@@ -42,6 +42,8 @@ class Workload(ABC, Generic[O]):
     about: str
     #: The protocol that `client` needs; a system offers it in `System.interfaces`.
     protocol: str
+    #: The parts of the system that it cannot do without (`harness.contract.system.PARTS`).
+    parts: frozenset[str] = frozenset()
     #: The struct of [workload_options]: names, types, defaults and explanations.
     options: type[O]
     #: Operations that change nothing: one whose outcome is unknown ends `fail`, never `info`.

@@ -28,7 +28,7 @@ NO_SUCH_MEMBER: Final = "no-such-member"
 
 
 class EtcdMembership:
-    """`harness.contract.membership.Membership`."""
+    """`harness.contract.members.Membership`."""
 
     votes_last: Final = False
     only_leader_answers: Final = False

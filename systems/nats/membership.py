@@ -31,7 +31,7 @@ _POLL_S: Final = 0.05
 
 
 class NatsMembership:
-    """`harness.contract.membership.Membership` and `LetsGoLate`."""
+    """`harness.contract.members.Membership` and `NamesRemovedMembers`."""
 
     votes_last: Final = True
     only_leader_answers: Final = False

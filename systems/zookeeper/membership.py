@@ -51,7 +51,7 @@ def fixed(version: str) -> Refusal | None:
 
 
 class ZooKeeperMembership:
-    """`harness.contract.membership.Membership`. `open_session` takes a place and a time-out in seconds.
+    """`harness.contract.members.Membership`. `open_session` takes a place and a time-out in seconds.
 
     `sync_and_read` gives the reason why a new session on a node cannot sync and read, or None.
     """

@@ -106,7 +106,7 @@ def test_the_command_says_what_failed_and_what_to_do(tmp_path: Path, capsys: pyt
     assert "n/a killed           not asked for" in captured.out
     assert "NO  reset" in captured.out
     assert "remedy: an error after the request was sent is Indefinite" in " ".join(captured.out.split())
-    assert "n/a version          the system has not the ability tells-version" in captured.out
+    assert "n/a version          the system has not the part versions" in captured.out
     assert "junit.xml" in captured.err
 
 

@@ -20,12 +20,12 @@ from tests.fakes.profile import FAKE_PROFILE, NoParts
 
 @dataclass
 class FakeMembers:
-    """`harness.contract.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in
+    """`harness.contract.members.Membership`. A change is done, refused ("no") or of unknown outcome ("in
     doubt").
 
     `answers` are those of the next requests, in order; after them every one is done. One in doubt is done all the same
     when `doubts_are_done`. `lagging` nodes list the voters as they were at the beginning, `mute` ones tell nothing.
-    `lingering` ones are named by other groups after their removal, until their server ends (`LetsGoLate`).
+    `lingering` ones are named by other groups after their removal, until their server ends (`NamesRemovedMembers`).
     """
 
     runtime: FakeRuntime

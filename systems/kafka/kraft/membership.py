@@ -60,7 +60,7 @@ def fixed(version: str, options: KraftOptions) -> Refusal | None:
 
 
 class KraftMembership:
-    """`harness.contract.membership.Membership`."""
+    """`harness.contract.members.Membership`."""
 
     votes_last: Final = True
     only_leader_answers: Final = True

@@ -4,9 +4,13 @@ import inspect
 
 import pytest
 
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.listing import listing
+from fencepost.harness.conformance.declared import could_have
 from fencepost.harness.contract.options import S
-from fencepost.harness.contract.system import PARTS, BaseSystem
+from fencepost.harness.contract.system import PARTS, BaseSystem, has_part
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.catalogue import abilities, abilities_of
 from fencepost.harness.runtime.provider import Need
@@ -49,3 +53,15 @@ def test_a_system_reads_options_of_its_own_type(name: str) -> None:
     assert {"specs", "open_client"} <= readers.keys()
     # `S` is what the class gave its generic base.
     assert all(type_ in (kind, kind | None, S, S | None) for type_ in readers.values()), readers
+
+
+def test_a_workload_without_the_part_that_it_needs_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry.system("etcd"), "watches", None)
+    with pytest.raises(UsageError, match="etcd lacks the part watches, which watch needs"):
+        check_plan(Plan(system="etcd", workload="watch", nemesis="none", seed=1))
+
+
+def test_the_suite_names_the_parts_that_a_system_could_have() -> None:
+    example = registry.system("example")
+    lacking = [part for part in could_have(example) if not has_part(example, part)]
+    assert lacking == ["member-changes", "move-leadership", "reported-time", "settings", "versions"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.contract.members import NamesRemovedMembers
 from fencepost.harness.contract.server_settings import NO_SETTINGS
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.member_requests import LetsGoLate
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.nats import administration, configuration
@@ -89,7 +89,7 @@ def test_a_server_is_removed_once_the_meta_group_does_not_name_it(
 
     monkeypatch.setattr("fencepost.systems.nats.membership.groups", told)
     membership = NatsMembership({"n1": Place(name="n1", number=1, address="", folder=Path(), data=Path(), kept=Path())})
-    assert isinstance(membership, LetsGoLate)
+    assert isinstance(membership, NamesRemovedMembers)
     assert asyncio.run(membership.is_removed("n3", at="n1", timeout_s=1)) is removed
     voters = asyncio.run(membership.voters("n1", timeout_s=1))
     assert ("n3" in voters) is ("n3" in (*meta, *stream_group))
