@@ -15,7 +15,7 @@ from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.kraft.options import KraftOptions
+from fencepost.systems.kafka.server.options import KraftOptions
 
 FAULTS = registry.faults()
 SEPARATE = KRAFT.members(3, KraftOptions(brokers=3))

@@ -12,8 +12,8 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.systems.kafka.bridge.configuration import name_of
 from fencepost.systems.kafka.kraft import metadata_log
+from fencepost.systems.kafka.server.configuration import BRIDGE
 from fencepost.systems.kafka.zookeeper_mode import transaction_log
 
 ZOOKEEPER: Final = "zookeeper"
@@ -57,4 +57,4 @@ def of_one_store(entry: LogEntry) -> LogEntry:
     broker = entry.fields.get("broker")
     if broker is None:
         return entry
-    return msgspec.structs.replace(entry, fields={**entry.fields, "node": name_of(broker)})
+    return msgspec.structs.replace(entry, fields={**entry.fields, "node": BRIDGE.node_name(broker)})

@@ -16,14 +16,14 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.systems.kafka.bridge import configuration, health, znodes
-from fencepost.systems.kafka.bridge.configuration import BROKER, CONTROLLER, KEEPER, Mode, name_of
-from fencepost.systems.kafka.bridge.options import BridgeOptions
 from fencepost.systems.kafka.client.client import Role
 from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
-from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER as CONTROLLER_ZNODE
-from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER_EPOCH
-from fencepost.systems.kafka.zookeeper_mode.transaction_log import MIGRATION as MIGRATION_ZNODE
+from fencepost.systems.kafka.server import health, znodes
+from fencepost.systems.kafka.server.configuration import BRIDGE, BROKER, CONTROLLER, KEEPER, Mode
+from fencepost.systems.kafka.server.options import BridgeOptions
+from fencepost.systems.kafka.server.znodes import CONTROLLER as CONTROLLER_ZNODE
+from fencepost.systems.kafka.server.znodes import CONTROLLER_EPOCH
+from fencepost.systems.kafka.server.znodes import MIGRATION as MIGRATION_ZNODE
 
 #: The line of the controller that takes the cluster out of the migration.
 _ENDED: Final = re.compile(r"\bto POST_MIGRATION\b|POST_MIGRATION\b.*\bstate\b")
@@ -68,7 +68,7 @@ class BridgeMigration:
         place = self._layout[turn.node]
         assert turn.becomes is not None
         own_id = await znodes.cluster_id(self._keepers) if CONTROLLER in place.roles and first else ""
-        return configuration.spec(
+        return BRIDGE.spec(
             place,
             self._layout,
             self._artifacts,
@@ -134,7 +134,7 @@ class BridgeMigration:
         if held is None:
             return "nobody holds /controller"
         kraft = f"KRaft epoch {held.kraft_epoch}, " if held.by_kraft else ""
-        return f"/controller is {name_of(held.number)}'s ({kraft}controller epoch {held.controller_epoch})"
+        return f"/controller is {BRIDGE.node_name(held.number)}'s ({kraft}controller epoch {held.controller_epoch})"
 
     async def _unprovisioned(self) -> str | None:
         for place in self._controllers:

@@ -20,9 +20,9 @@ from typing import Final
 from fencepost.harness.contract.system import Answer, Question
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.server_log import LogFollower
-from fencepost.systems.kafka.bridge.configuration import name_of
 from fencepost.systems.kafka.client.client import KafkaNode, Role
 from fencepost.systems.kafka.client.reconnecting_client import ReconnectingClient
+from fencepost.systems.kafka.server.configuration import BRIDGE
 from fencepost.systems.kafka.server.log_lines import read_role_change
 from fencepost.systems.kafka.zookeeper_mode.role_log import RoleLog
 
@@ -35,7 +35,7 @@ class BrokerQuestion:
     """Is this broker the controller, in ZooKeeper mode? A broker in KRaft mode is not."""
 
     def __init__(self, number: int, address: str, port: int, log: Path) -> None:
-        self._name = name_of(number)
+        self._name = BRIDGE.node_name(number)
         self._line = ReconnectingClient(address, port)
         self._log = RoleLog(log)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.bridge.configuration import MIGRATES
 from fencepost.systems.kafka.client.client import Role
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import open_session as open_at
 from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.server.configuration import MIGRATES
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.wire.errors import Kind
 

@@ -9,29 +9,30 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import Question
 from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
-from fencepost.systems.kafka.bridge import configuration, health, session
-from fencepost.systems.kafka.bridge.configuration import CONTROLLER, KEEPER, name_of
+from fencepost.systems.kafka.bridge import session
 from fencepost.systems.kafka.bridge.logs import read_archive
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
-from fencepost.systems.kafka.bridge.options import BridgeOptions
 from fencepost.systems.kafka.bridge.question import CLAIMED, BrokerQuestion, ClaimedQuestion, ClaimLog
-from fencepost.systems.kafka.bridge.releases import NAME, RELEASES
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
+from fencepost.systems.kafka.releases import BRIDGE_RELEASES
+from fencepost.systems.kafka.server import configuration, health
+from fencepost.systems.kafka.server.configuration import BRIDGE, CONTROLLER, KEEPER
 from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
 from fencepost.systems.kafka.server.logged_changes import changed
+from fencepost.systems.kafka.server.options import BridgeOptions
 from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
@@ -50,12 +51,12 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     """A migrating Kafka as a `System`; one object, without state."""
 
     profile = Profile(
-        name=NAME,
+        name=BRIDGE.name,
         java=True,
         options=BridgeOptions,
         interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},
-        listeners=configuration.LISTENERS,
+        listeners=BRIDGE.listeners,
         subjects=(ACTS, RAFT),
         leader_word=LEADER_WORD,
         wants=WANTS,
@@ -64,8 +65,9 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
             epoch="controller epoch", subjects={ACTS: "controller (/controller)", RAFT: "KRaft quorum"}
         ),
     )
-    releases = RELEASES
-    settings = kafka_settings(NAME, (KEEPER,))
+    releases = BRIDGE_RELEASES
+    deployment = BRIDGE
+    settings = kafka_settings(BRIDGE.name, (KEEPER,))
     read_log = staticmethod(read_archive)
     versions = Versions(
         reported=reported_version_of,
@@ -91,15 +93,8 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
 
     def members(self, nodes: int, options: BridgeOptions) -> tuple[Member, ...]:
-        return configuration.members(options)
-
-    def specs(
-        self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings = NO_SETTINGS
-    ) -> list[NodeSpec]:
-        return [
-            configuration.spec(place, layout, artifacts, options, settings, mode=configuration.first_mode(place))
-            for place in layout.values()
-        ]
+        joining = configuration.controllers_that_join()
+        return (*configuration.keepers(), *joining, *configuration.brokers(options.brokers))
 
     def migration(
         self, layout: Layout, artifacts: Artifacts, options: BridgeOptions, settings: Settings
@@ -119,11 +114,8 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
             source=f"the longer of zookeeper.session.timeout.ms and broker.session.timeout.ms, {longest}",
         )
 
-    async def ready(self, node: Node) -> bool:
-        return await health.serves(node.place)
-
     async def healthy(self, layout: Layout) -> str | None:
-        return await health.wrong(layout)
+        return await health.in_migration(layout)
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: BridgeOptions | None = None
@@ -133,10 +125,10 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
     def question(self, place: Place, subject: str) -> Question | None:
         """Ask brokers and KRaft controllers whether they act, ZooKeepers who holds /controller."""
         if KEEPER in place.roles:
-            return ZnodeQuestion(*place.dial(KEEPER_PORT), name_of=name_of) if subject == ACTS else None
+            return ZnodeQuestion(*place.dial(KEEPER_PORT), name_of=BRIDGE.node_name) if subject == ACTS else None
         where, log = place.dial(CLIENT_PORT), place.kept / SERVER_LOG
         if CONTROLLER not in place.roles:
             return BrokerQuestion(place.number, *where, log) if subject == ACTS else None
         if subject == ACTS:
-            return ClaimedQuestion(ControllerQuestion(place.number, *where, name_of), ClaimLog(log))
-        return QuorumQuestion(place.number, *where, name_of) if subject == RAFT else None
+            return ClaimedQuestion(ControllerQuestion(place.number, *where, BRIDGE.node_name), ClaimLog(log))
+        return QuorumQuestion(place.number, *where, BRIDGE.node_name) if subject == RAFT else None

@@ -8,7 +8,9 @@ The meaning of an error depends on what the node is: a controller, a broker in K
 mode. The APIs that the node offers show which. A combined node answers as a controller on the controllers' listener.
 """
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -189,6 +191,17 @@ class KafkaNode:
 async def open_node(address: str, port: int, *, connect_timeout_s: float) -> KafkaNode:
     """Open a connection to the node at this address; raises `Definite("not-connected")`."""
     return KafkaNode(await open_connection(address, port, connect_timeout_s=connect_timeout_s))
+
+
+@asynccontextmanager
+async def asking(address: tuple[str, int], timeout_s: float) -> AsyncIterator[KafkaNode]:
+    """A connection for some questions, which all of it may take so long for, closed at the end."""
+    async with asyncio.timeout(timeout_s):
+        node = await open_node(*address, connect_timeout_s=timeout_s)
+        try:
+            yield node
+        finally:
+            node.close()
 
 
 @cache

@@ -4,7 +4,7 @@ from typing import Final
 
 from fencepost.harness.base.options import seconds
 from fencepost.systems.kafka.contract.failover import Failover
-from fencepost.systems.kafka.kraft.options import KraftOptions
+from fencepost.systems.kafka.server.options import KraftOptions
 
 _COMBINED: Final = KraftOptions(
     combined=True,

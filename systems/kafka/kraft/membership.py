@@ -26,11 +26,10 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.kafka.client import raft_voters
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.systems.kafka.kraft import health
-from fencepost.systems.kafka.kraft.configuration import CONTROLLER
-from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
-from fencepost.systems.kafka.server import storage
+from fencepost.systems.kafka.server import health, storage
+from fencepost.systems.kafka.server.configuration import CONTROLLER
+from fencepost.systems.kafka.server.options import KraftOptions
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.server.storage import Voter
 from fencepost.systems.kafka.server.versions import JARS

@@ -12,25 +12,25 @@ from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import Question
 from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.harness.runtime.node import Layout, Member, Node, Place
+from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
-from fencepost.systems.kafka.kraft import configuration, features, health, membership
+from fencepost.systems.kafka.kraft import features, membership
 from fencepost.systems.kafka.kraft.catching_up import CAUGHT_UP
-from fencepost.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.systems.kafka.kraft.failover import FAILOVER
 from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound
 from fencepost.systems.kafka.kraft.membership import KraftMembership
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
-from fencepost.systems.kafka.kraft.options import KraftOptions
-from fencepost.systems.kafka.kraft.releases import RELEASES
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.systems.kafka.protocols import KafkaInterface
-from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.releases import KRAFT_RELEASES
+from fencepost.systems.kafka.server import configuration, health, reported_version
+from fencepost.systems.kafka.server.configuration import BROKER, CONTROLLER, KRAFT
 from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
 from fencepost.systems.kafka.server.logged_changes import changed
+from fencepost.systems.kafka.server.options import KraftOptions
 from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.server.system import Kafka
@@ -55,13 +55,13 @@ class Kraft(Kafka[KraftOptions]):
     """KRaft as a `System`; one object, without state."""
 
     profile = Profile(
-        name=NAME,
+        name=KRAFT.name,
         java=True,
         options=KraftOptions,
         interfaces=INTERFACES | {KafkaInterface.METADATA_LOG},
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
-        listeners=configuration.LISTENERS,
+        listeners=KRAFT.listeners,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
         leader_word=LEADER_WORD,
@@ -70,10 +70,10 @@ class Kraft(Kafka[KraftOptions]):
             epoch="controller epoch", subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "QuorumController"}
         ),
     )
-    releases = RELEASES
+    releases = KRAFT_RELEASES
     guarantees = Path(__file__).with_name("guarantees.toml")
-    spec = staticmethod(configuration.spec)
-    settings = kafka_settings(NAME)
+    deployment = KRAFT
+    settings = kafka_settings(KRAFT.name)
     unpromised = staticmethod(unpromised)
     read_log = staticmethod(read_archive)
     versions = Versions(reported=reported_version.read, refuse_change=_refuse_change)
@@ -89,7 +89,8 @@ class Kraft(Kafka[KraftOptions]):
     failover: Final = FAILOVER
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
-        return configuration.members(nodes, options)
+        controllers = configuration.controllers(nodes, combined=options.combined)
+        return controllers if options.combined else (*controllers, *configuration.brokers(options.brokers))
 
     def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
         return leadership_bound(version or self.releases.default, options.fetch, options.election)
@@ -102,19 +103,16 @@ class Kraft(Kafka[KraftOptions]):
             source=f"broker.session.timeout.ms {options.broker_session}",
         )
 
-    async def ready(self, node: Node) -> bool:
-        return await health.serves(node.place)
-
     async def healthy(self, layout: Layout) -> str | None:
-        return await health.wrong(layout)
+        return await health.in_kraft(layout)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Ask controllers about both layers, and brokers about the raft layer, which shows whom they follow."""
         port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
         if subject == RAFT:
-            return QuorumQuestion(place.number, *place.dial(port), configuration.voter_name)
+            return QuorumQuestion(place.number, *place.dial(port), KRAFT.node_name)
         if subject == ACTIVE_CONTROLLER and CONTROLLER in place.roles:
-            return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
+            return ControllerQuestion(place.number, *place.dial(port), KRAFT.node_name)
         return None
 
     async def raise_features(self, running: Sequence[Place], version: str) -> str:

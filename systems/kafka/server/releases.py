@@ -14,7 +14,7 @@ from fencepost.harness.java.java_releases import JavaReleases
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.artifacts.java import Java, find_java
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.client.client import open_node
+from fencepost.systems.kafka.client.client import asking
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server import versions
 from fencepost.systems.kafka.server.versions import numbers
@@ -29,7 +29,8 @@ IMAGE_HINT: Final = (
 )
 #: The modes, whose images have the same jars.
 MODES: Final = ("kraft", "kafka-zk", "kafka-bridge")
-_CONNECT_S: Final = 5.0
+#: For all of it; a loaded machine needs most of it.
+_ASK_S: Final = 20.0
 _ZOOKEEPER_JAR: Final = re.compile(r"zookeeper-\d[\w.-]*\.jar")
 
 
@@ -95,8 +96,7 @@ class KafkaReleases(JavaReleases):
 
 async def ask_broker(place: Place) -> None:
     """What runs ask of a broker in training, about a topic of its own for each attempt: it may not be led at once."""
-    broker = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=_CONNECT_S)
-    try:
+    async with asking(place.dial(CLIENT_PORT), _ASK_S) as broker:
         topic = f"training-{time.monotonic_ns()}"
         await broker.create_topic(topic)
         await broker.logs.produce(topic, 0, [b"x"])
@@ -105,5 +105,3 @@ async def ask_broker(place: Place) -> None:
         await broker.metadata(None)
         with suppress(Definite):  # it fetches its first block of ids only now
             await broker.allocate_producer_id()
-    finally:
-        broker.close()

@@ -5,7 +5,6 @@ start. Once the servers run, each node is asked for its values (DescribeConfigs)
 Controllers before 3.7 do not offer that request.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
@@ -22,7 +21,7 @@ from fencepost.harness.contract.server_settings import (
 from fencepost.harness.java import class_constants
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
-from fencepost.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.systems.kafka.client.client import KafkaNode, asking
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.server.versions import JARS
@@ -84,15 +83,11 @@ async def _applied(of: str, node: Node, keys: Mapping[str, str]) -> list[Applied
     """
     if not keys:
         return []
-    async with asyncio.timeout(_ASK_S):
-        client = await open_node(*node.place.dial(CLIENT_PORT), connect_timeout_s=_ASK_S)
-        try:
-            if _DESCRIBE_CONFIGS not in client.connection.offered:
-                by = f"{PROPERTIES}; {_NOT_OFFERED} by this node"
-                return [applied(of, node, key, value, by=by) for key, value in keys.items()]
-            return [await _applied_setting(of, node, client, key, value) for key, value in keys.items()]
-        finally:
-            client.close()
+    async with asking(node.place.dial(CLIENT_PORT), _ASK_S) as client:
+        if _DESCRIBE_CONFIGS not in client.connection.offered:
+            by = f"{PROPERTIES}; {_NOT_OFFERED} by this node"
+            return [applied(of, node, key, value, by=by) for key, value in keys.items()]
+        return [await _applied_setting(of, node, client, key, value) for key, value in keys.items()]
 
 
 async def _applied_setting(of: str, node: Node, client: KafkaNode, key: str, value: str) -> AppliedSetting:

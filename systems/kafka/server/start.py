@@ -7,6 +7,7 @@ through slf4j-simple.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,7 @@ from fencepost.harness.contract.logs import Rows
 from fencepost.harness.java.java_releases import IMAGE, java_command
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
-from fencepost.harness.runtime.node import NodeSpec, Place
+from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.names import CONTROLLER_PORT
 from fencepost.systems.kafka.server import images
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
@@ -25,6 +26,8 @@ PROPERTIES: Final = "server.properties"
 #: Among the paths of the artifacts: the start-up archives of Kafka's servers and of ZooKeepers from the same jars.
 ARCHIVE: Final = "archive"
 KEEPER_ARCHIVE: Final = "keeper-archive"
+#: In a migration that of servers in KRaft mode, beside that of brokers in ZooKeeper mode.
+KRAFT_ARCHIVE: Final = "kraft-archive"
 
 _JVM_FLAGS: Final = ("-Xms64m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
 _SIMPLE_LOGGER: Final = "-Dorg.slf4j.simpleLogger."
@@ -143,30 +146,6 @@ def at(address: tuple[str, int]) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def node(  # noqa: PLR0913 - what the modes of Kafka differ in
-    place: Place,
-    artifacts: Artifacts,
-    settings: Mapping[str, object],
-    listeners: Mapping[str, int],
-    *,
-    heap_mib: int,
-    data_limit_mib: int,
-    ready_timeout_s: float,
-    data_files: Mapping[str, str | bytes] | None = None,
-) -> NodeSpec:
-    """A server of Kafka as data; `settings` are its own, in addition to those that all have."""
-    return NodeSpec(
-        name=place.name,
-        argv=command(artifacts, place.folder / PROPERTIES, heap_mib=heap_mib),
-        listeners=listeners,
-        roles=place.roles,
-        files={PROPERTIES: properties(settings), **images.log_files(artifacts)},
-        data_files=data_files or {},
-        data_limit_bytes=data_limit_mib << 20,
-        ready_timeout_s=ready_timeout_s,
-    )
-
-
 def authorizer(name: str) -> dict[str, object]:
     """The settings of a server that keeps ACLs: everybody who is not authenticated may do everything all the same."""
     return {"authorizer.class.name": name, "super.users": "User:ANONYMOUS"}
@@ -185,6 +164,13 @@ def command(
     logs = images.log_flags(configuration.parent) if IMAGE in artifacts.paths else []
     flags = [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS, *logs, *more]
     return (*java, *flags, "-cp", artifacts.paths["classpath"], main_class, str(configuration))
+
+
+def in_kraft_mode(artifacts: Artifacts) -> Artifacts:
+    """The same artifacts with the start-up archive of servers in KRaft mode, where there is one."""
+    paths = {name: path for name, path in artifacts.paths.items() if name != ARCHIVE}
+    made = artifacts.paths.get(KRAFT_ARCHIVE)
+    return replace(artifacts, paths=paths if made is None else {**paths, ARCHIVE: made})
 
 
 def program(main_class: str = MAIN_CLASS) -> tuple[str, ...]:

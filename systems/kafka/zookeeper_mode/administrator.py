@@ -13,11 +13,13 @@ import msgspec
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.zookeeper_mode.configuration import name_of
-from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH
+from fencepost.systems.kafka.server.configuration import ZOOKEEPER_MODE
+from fencepost.systems.kafka.server.znodes import CONTROLLER, CONTROLLER_EPOCH
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.systems.zookeeper.wire.connection import open_connection
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
+
+name_of: Final = ZOOKEEPER_MODE.node_name
 
 _SESSION_MS: Final = 5000
 _DIAL_S: Final = 0.5

@@ -6,8 +6,8 @@ from fencepost.harness.contract.options import S
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node
 from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.server.configuration import BROKER, KEEPER, keeper_version
 from fencepost.systems.kafka.server.system import Kafka
-from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, keeper_version
 from fencepost.systems.kafka.zookeeper_mode.guarantees import unpromised
 from fencepost.systems.kafka.zookeeper_mode.old_session import await_end
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT

@@ -16,10 +16,12 @@ import msgspec
 from fencepost.harness.contract.system import Answer, Question
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
-from fencepost.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.systems.kafka.server.configuration import ZOOKEEPER_MODE
 from fencepost.systems.kafka.zookeeper_mode.role_log import Role, RoleLog
 from fencepost.systems.zookeeper.wire.connection import open_connection
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
+
+name_of: Final = ZOOKEEPER_MODE.node_name
 
 SOURCE: Final = "znode"
 _CONTROLLER: Final = "/controller"

@@ -12,36 +12,36 @@ from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import Question
 from fencepost.harness.contract.versions import Versions, minor
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.runtime.node import Layout, Member, Node, Place
+from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.contract.failover import Failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
-from fencepost.systems.kafka.server import reported_version
+from fencepost.systems.kafka.releases import ZOOKEEPER_MODE_RELEASES
+from fencepost.systems.kafka.server import configuration, health, reported_version
+from fencepost.systems.kafka.server.configuration import BROKER, KEEPER, ZOOKEEPER_MODE
 from fencepost.systems.kafka.server.fenced_attempts import ENTRY, attempted
 from fencepost.systems.kafka.server.log_lines import BEGINS, Layer
 from fencepost.systems.kafka.server.logged_changes import changed
+from fencepost.systems.kafka.server.options import KafkaZkOptions
 from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
-from fencepost.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
-from fencepost.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, NAME, name_of
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
-from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
     ZnodeQuestion,
     dated_controller,
     dated_view,
 )
-from fencepost.systems.kafka.zookeeper_mode.releases import RELEASES
 from fencepost.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import read_archive
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 
+name_of: Final = ZOOKEEPER_MODE.node_name
 #: The subjects of beliefs: who acts as the controller, and which controller a broker knows.
 CONTROLLER: Final = "controller"
 VIEW: Final = "view"
@@ -61,13 +61,13 @@ def _refuse_change(start: str, to: str, back: bool, settings: Settings) -> Refus
     known = minor(older)
     if known is None or minor(newer) in (None, known):
         return None
-    protocol = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
+    protocol = minor(settings.get(ZOOKEEPER_MODE.name, {}).get(_PROTOCOL_VERSION, ""))
     if protocol is not None and protocol <= known:
         return None
     wanted = ".".join(map(str, known))
     return Refusal(
         f"brokers of {newer} would use a protocol that brokers of {older} do not know",
-        f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
+        f"add --set {ZOOKEEPER_MODE.name}.{_PROTOCOL_VERSION}={wanted}",
     )
 
 
@@ -75,12 +75,12 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     """Kafka in ZooKeeper mode as a `System`; one object, without state."""
 
     profile = Profile(
-        name=NAME,
+        name=ZOOKEEPER_MODE.name,
         java=True,
         options=KafkaZkOptions,
         interfaces=INTERFACES,
         reads={ReadMode.PLAIN: "metadata-forward"},
-        listeners=configuration.LISTENERS,
+        listeners=ZOOKEEPER_MODE.listeners,
         subjects=(CONTROLLER, VIEW),
         leader_word=LEADER_WORD,
         wants=WANTS,
@@ -88,9 +88,9 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
             epoch="controller epoch", subjects={CONTROLLER: "KafkaController", VIEW: "MetadataCache"}
         ),
     )
-    releases = RELEASES
-    spec = staticmethod(configuration.spec)
-    settings = kafka_settings(NAME, (KEEPER,))
+    releases = ZOOKEEPER_MODE_RELEASES
+    deployment = ZOOKEEPER_MODE
+    settings = kafka_settings(ZOOKEEPER_MODE.name, (KEEPER,))
     read_log = staticmethod(read_archive)
     versions = Versions(reported=reported_version_of, expected=version_of, refuse_change=_refuse_change)
     logs = LogTable(
@@ -109,7 +109,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
 
     def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
-        return configuration.members(nodes, options)
+        return (*configuration.keepers(), *configuration.brokers(nodes))
 
     def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP
@@ -122,11 +122,8 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
             source=f"zookeeper.session.timeout.ms {options.zk_session}",
         )
 
-    async def ready(self, node: Node) -> bool:
-        return await health.serves(node.place)
-
     async def healthy(self, layout: Layout) -> str | None:
-        return await health.wrong(layout)
+        return await health.at_zookeeper(layout)
 
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         return await open_administrator([place for place in running if BROKER not in place.roles])

@@ -21,7 +21,8 @@ from urllib.parse import unquote
 import msgspec
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.systems.kafka.server.configuration import ZOOKEEPER_MODE
+from fencepost.systems.kafka.server.znodes import CONTROLLER, CONTROLLER_EPOCH, MIGRATION
 from fencepost.systems.kafka.zookeeper_mode.znode_content import content_of
 from fencepost.systems.zookeeper.transaction_log import (
     CREATE_SESSION,
@@ -35,11 +36,9 @@ from fencepost.systems.zookeeper.transaction_log import (
 )
 from fencepost.systems.zookeeper.wire.jute import Op
 
+name_of: Final = ZOOKEEPER_MODE.node_name
+
 FOLDER: Final = "version-2"
-CONTROLLER: Final = "/controller"
-CONTROLLER_EPOCH: Final = "/controller_epoch"
-#: What a KRaft controller in a migration checks or sets with each write of metadata.
-MIGRATION: Final = "/migration"
 _BROKER: Final = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 _STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")

@@ -14,8 +14,8 @@ from fencepost.harness.runtime.node import NodeSpec, Place
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.kraft.health import latest
 from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.server.health import latest
 from fencepost.systems.kafka.server.storage import Voter
 from fencepost.systems.kafka.wire.codec import decode, encode
 from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, Api

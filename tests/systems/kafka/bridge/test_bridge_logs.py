@@ -10,10 +10,10 @@ import pytest
 from fencepost.harness.history import LogEntry
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.bridge import session
-from fencepost.systems.kafka.bridge.configuration import MIGRATES
 from fencepost.systems.kafka.bridge.logs import of_one_store, without_copies
 from fencepost.systems.kafka.client.client import Role
 from fencepost.systems.kafka.protocols import KafkaInterface
+from fencepost.systems.kafka.server.configuration import MIGRATES
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.wire.errors import Kind
 

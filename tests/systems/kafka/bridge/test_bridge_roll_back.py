@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.bridge import znodes
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
+from fencepost.systems.kafka.server import znodes
 from tests.systems.kafka.bridge.test_bridge_system import ARTIFACTS, OPTIONS, layout
 
 

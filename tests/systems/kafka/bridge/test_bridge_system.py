@@ -9,11 +9,12 @@ from fencepost.harness.contract.logs import TookOver
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.bridge import KAFKA_BRIDGE, configuration
-from fencepost.systems.kafka.bridge.configuration import Mode, name_of
+from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
-from fencepost.systems.kafka.bridge.options import BridgeOptions
 from fencepost.systems.kafka.contract.migration import Phase, Stage
+from fencepost.systems.kafka.server import configuration
+from fencepost.systems.kafka.server.configuration import BRIDGE, Mode
+from fencepost.systems.kafka.server.options import BridgeOptions
 from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 
@@ -38,7 +39,7 @@ def layout(tmp_path: Path, options: BridgeOptions = OPTIONS) -> dict[str, Place]
 
 def lines(tmp_path: Path, name: str, mode: Mode, *, cluster_id: str = "") -> set[str]:
     places = layout(tmp_path)
-    spec = configuration.spec(places[name], places, ARTIFACTS, OPTIONS, {}, mode=mode, cluster_id=cluster_id)
+    spec = BRIDGE.spec(places[name], places, ARTIFACTS, OPTIONS, {}, mode=mode, cluster_id=cluster_id)
     return set(spec.files[PROPERTIES].splitlines())
 
 
@@ -49,7 +50,7 @@ def keys(tmp_path: Path, name: str, mode: Mode) -> set[str]:
 def test_controllers_join_later_and_all_nodes_have_their_numbers_names() -> None:
     members = KAFKA_BRIDGE.members(3, BridgeOptions(brokers=3))
     assert [member.name for member in members if member.joins_later] == ["c1", "c2", "c3"]
-    assert [name_of(number) for number in range(1, 10)] == [member.name for member in members]
+    assert [BRIDGE.node_name(number) for number in range(1, 10)] == [member.name for member in members]
 
 
 def test_a_broker_keeps_its_number_in_every_mode_and_knows_what_its_mode_needs(tmp_path: Path) -> None:
@@ -71,7 +72,7 @@ def test_a_finalised_controller_no_longer_knows_zookeeper(tmp_path: Path) -> Non
 
 def test_a_controllers_directory_is_made_with_the_clusters_own_id(tmp_path: Path) -> None:
     places = layout(tmp_path)
-    made = configuration.spec(places["c1"], places, ARTIFACTS, OPTIONS, {}, mode=Mode.MIGRATION, cluster_id="drawn")
+    made = BRIDGE.spec(places["c1"], places, ARTIFACTS, OPTIONS, {}, mode=Mode.MIGRATION, cluster_id="drawn")
     assert "cluster.id=drawn\n" in str(made.data_files["meta.properties"])
     assert {spec.name: spec.data_files for spec in KAFKA_BRIDGE.specs(places, ARTIFACTS, OPTIONS)}["c1"] == {}
 

@@ -21,10 +21,10 @@ from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
 from fencepost.harness.verdict import Standing
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.systems.kafka.kraft.options import KraftOptions
 from fencepost.systems.kafka.names import CLUSTER_ID
 from fencepost.systems.kafka.server import start as server
 from fencepost.systems.kafka.server import storage, versions
+from fencepost.systems.kafka.server.options import KraftOptions
 from fencepost.systems.kafka.server.versions import KafkaJars
 from fencepost.systems.kafka.wire.crc32c import crc32c
 

@@ -13,9 +13,9 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
 from fencepost.harness.verdict import Standing
+from fencepost.systems.kafka.server.configuration import ZOOKEEPER_MODE
+from fencepost.systems.kafka.server.options import KafkaZkOptions
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
-from fencepost.systems.kafka.zookeeper_mode.configuration import name_of
-from fencepost.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 
 ARTIFACTS = Artifacts(version="3.9.2", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
 
@@ -50,7 +50,7 @@ def test_zookeepers_vote_and_brokers_do_not() -> None:
     members = KAFKA_ZK.members(3, KafkaZkOptions())
     assert members[0] == Member("z1", ("zookeeper",), dialled=("zookeeper",), serves=False)
     assert members[-1] == Member("b3", ("broker",), votes=False)
-    assert [name_of(number) for number in range(1, 7)] == [member.name for member in members]
+    assert [ZOOKEEPER_MODE.node_name(number) for number in range(1, 7)] == [member.name for member in members]
 
 
 def test_a_broker_knows_every_zookeeper_and_has_two_listeners(tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ import msgspec
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH, MIGRATION
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.systems.zookeeper.wire.connection import open_connection
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession
 
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+#: What a KRaft controller in a migration checks or sets with each write of metadata.
+MIGRATION: Final = "/migration"
 _CLUSTER_ID: Final = "/cluster/id"
 _SESSION_MS: Final = 5000
 _DIAL_S: Final = 1.0
