@@ -131,6 +131,7 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Names whose words are not a phrase yet; leaves bring those of their own anomalies.
 _PHRASES: Final = {
+    "acknowledged-while-superseded": "acknowledgement by a superseded leader",
     "answers-out-of-order": "pipeline whose answers came out of order",
     "batch-broken": "broken batch",
     "child-of-ephemeral": "ephemeral with a child",
