@@ -19,11 +19,10 @@ from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.schedule_rows import refuse_torn
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import refuse_too_short
-from fencepost.harness.runtime.provider import Links
 
 #: Flags of `fencepost run` by what they decide.
 RUN_GROUPS: Final = {
-    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "links", "limited_data", "plugin"),
+    "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "limited_data", "plugin"),
     "What goes wrong": ("nemesis", "schedule", "quorum", "quiet"),
     "How long it takes": ("time_limit", "watch", "op_timeout", "deadline"),
     "Details of workload, system and verdict": (
@@ -54,11 +53,6 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             "--runtime", metavar="NAME", help=f"Where the nodes live: {', '.join(registry.RUNTIMES)}. Default lab."
         ),
         click.option("--image", metavar="IMAGE", help="With --runtime containers: your own image of the server."),
-        click.option(
-            "--links",
-            metavar="WAY",
-            help=f"With --runtime containers: how links are cut: {', '.join(Links)}. Default auto.",
-        ),
         click.option(
             "--limited-data/--no-limited-data",
             default=None,

@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns, parse_toml
 from fencepost.harness.contract.server_settings import Settings, as_text
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import Budget, Thresholds
 
 #: Version of the plan file's format.
@@ -65,7 +65,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     schedule: str = ""
     quorum: str = "any"
     runtime: str = "lab"
-    links: str = "auto"
     image: str = ""
     limited_data: bool = False
     plugins: tuple[str, ...] = ()
@@ -90,12 +89,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return parse_duration_ns(text or (TIME_LIMIT if field == "time_limit" else text), what=field)
 
     def placement(self, members: tuple[Member, ...]) -> Placement:
-        """Return where these nodes live; `check_choices` must have accepted `links` before."""
+        """Return where these nodes live."""
         return Placement(
             runtime=self.runtime,
             nodes=len(members),
             members=members,
-            links=Links(self.links),
             image=self.image,
             limited_data=self.limited_data,
         )
@@ -142,8 +140,9 @@ def read_plan(path: Path, *, seed: int) -> Plan:
             f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
         ) from None
     data.setdefault("seed", seed)
-    # Plans from before the warehouse named a Spark master; a run has no use for one.
-    data.pop("spark_master", None)
+    # What earlier plans chose: a Spark master, and how links of containers are cut. A run has no use for them.
+    for gone in ("spark_master", "links"):
+        data.pop(gone, None)
     empty = next((name for name, value in data.items() if value == ""), None)
     if empty is not None:
         raise _located(path, text, f"Expected a value, or no such line, got an empty text - at `$.{empty}`")

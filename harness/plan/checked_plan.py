@@ -43,7 +43,7 @@ from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.results.run_folder import write_whole
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Placement, Provider
+from fencepost.harness.runtime.provider import Placement, Provider
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 
@@ -119,7 +119,6 @@ def check_plan(plan: Plan) -> CheckedPlan:
             "system": _with_refused("systems", plan.system, registry.SYSTEMS),
             "workload": _with_refused("workloads", plan.workload, registry.WORKLOADS),
             "runtime": tuple(registry.RUNTIMES),
-            "links": tuple(Links),
             "quorum": QUORUMS,
         },
     )
@@ -404,8 +403,8 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
     plan: Plan
-    #: What `auto` came to on this machine.
-    links: Links
+    #: Whether every connection goes through a proxy, for a fault that needs it.
+    streams: bool
     artifacts: Artifacts
     #: What faults start nodes as, by the version that the plan names.
     others: dict[str, Artifacts]
@@ -431,7 +430,7 @@ class Prepared:
         checked = self.checked
         document = _Document(
             plan=checked.plan,
-            links=checked.placement.links,
+            streams=checked.placement.streams,
             artifacts=self.artifacts,
             others=dict(self.others),
             workers=tuple(
@@ -448,7 +447,7 @@ class Prepared:
         document = msgspec.json.decode(path.read_bytes(), type=_Document)
         path.unlink()
         resolved = resolve_plan(document.plan)
-        placement = replace(placement_of(resolved), links=document.links)
+        placement = replace(placement_of(resolved), streams=document.streams)
         faults = registry.faults()
         workers = tuple(
             tuple(parse_choice(list(texts), faults, placement) for texts in worker) for worker in document.workers

@@ -23,7 +23,7 @@ from fencepost.harness.history import Disk, Effects, Stops
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.judged import judged_by
 from fencepost.harness.plugins.standings import standings_in_words
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import MINORITY_DAMAGED, Guarantee
 
 
@@ -102,8 +102,7 @@ _DISKS: Final[Mapping[Disk, str]] = {
 #: Where nodes can live, as flags.
 _PLACES: Final = {
     "--runtime lab": Placement(),
-    "--runtime containers": Placement(runtime="containers", links=Links.RULES),
-    "--runtime containers --links toxiproxy": Placement(runtime="containers", links=Links.TOXIPROXY),
+    "--runtime containers": Placement(runtime="containers"),
 }
 
 

@@ -166,8 +166,6 @@ def facts_before_start(
         "seed": plan.seed,
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "artifacts": msgspec.to_builtins(artifacts),
-        # What `auto` came to on this machine.
-        "links": checked.placement.links.value,
         "nemesis": forecast.document(keep_quorum=checked.keeps_quorum),
         "machine": store.machine_facts(),
     }

@@ -90,7 +90,7 @@ class Witness(Protocol):
         """Return, by pair of ends, whether both ends saw an error (a reset, not a normal end) in time."""
         ...
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class Shapes(Protocol):
@@ -127,11 +127,15 @@ class Shapes(Protocol):
 
     async def open_witness(self, links: Iterable[Link]) -> Witness: ...
 
+    async def heal_all(self) -> None:
+        """Stop shaping every link, whatever seems to be in force. Idempotent."""
+        ...
+
     async def break_connections(self, links: Iterable[Link]) -> int:
         """Reset every open TCP connection between the ends of these links; return how many.
 
-        Raises OSError where the kernel cannot. Each connection then ends at its next packet over a link with
-        `Effect.RESET`.
+        Raises OSError or HarnessError where the kernel cannot. Each connection then ends at its next packet over a link
+        with `Effect.RESET`.
         """
         ...
 
@@ -214,7 +218,7 @@ class Experience:
 
 
 class Streams(Protocol):
-    """Faults above the packet level, on links whose connections go through a proxy (`--links toxiproxy`)."""
+    """Faults above the packet level, on links whose connections go through a proxy (the need `STREAMS`)."""
 
     async def apply(self, fault_id: int, links: Mapping[Link, Toxic]) -> None:
         """Put this fault's toxics on the bytes of each directed link, and read them back."""

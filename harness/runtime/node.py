@@ -61,14 +61,12 @@ class Place:
     folder: Path
     data: Path
     kept: Path
-    host: str = ""
-    port_shift: int = 0
     roles: tuple[str, ...] = ("member",)
     endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
     def peer(self, port: int) -> tuple[str, int]:
         """Return host and port at which other nodes reach the listener `port`; the server must listen on that port."""
-        return self.host or self.address, port + self.port_shift
+        return self.address, port
 
     def dial(self, port: int) -> tuple[str, int]:
         """Return host and port at which the harness reaches the listener `port`, one of those that it dials."""

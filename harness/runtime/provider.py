@@ -15,13 +15,7 @@ from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageReci
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
 
-class Links(StrEnum):
-    """How links are enforced: by packet rules set from here or by a side-car of each node, or by a proxy."""
-
-    AUTO = "auto"
-    RULES = "rules"
-    SIDECAR = "sidecar"
-    TOXIPROXY = "toxiproxy"
+NO_PROXY: Final = Refusal("no proxy stands in the connections of the cluster", "add --runtime containers")
 
 
 class Need(StrEnum):
@@ -35,24 +29,27 @@ class Need(StrEnum):
     TRACE = "trace"
     #: Make links slow or lossy; depends on the machine.
     SHAPE = "shape"
+    #: A proxy in every connection of the cluster, from its start.
+    STREAMS = "streams"
 
 
 def _possible(need: Need) -> Refusal | None:
-    return None
+    return NO_PROXY if need is Need.STREAMS else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
     """Where the nodes live, and who they are.
 
-    `image` is a person's own image. `limited_data`: data directories have a hard size limit.
+    `image` is a person's own image. `limited_data`: data directories have a hard size limit. `streams`: every
+    connection goes through a proxy, because a fault of the plan needs it.
     """
 
     runtime: str = "lab"
     nodes: int = 3
     #: The nodes with their roles; empty: `nodes` of them, all the same.
     members: tuple[Member, ...] = ()
-    links: Links = Links.AUTO
+    streams: bool = False
     image: str = ""
     limited_data: bool = False
     #: The system under test, for a fault that needs a part of it, and the release or the path of a build: "" for an
@@ -141,7 +138,7 @@ class Provider(Protocol):
         ...
 
     def refuse_if_impossible(self, placement: Placement, needs: Needs = NO_NEEDS) -> Placement:
-        """Return the placement with `auto` made concrete.
+        """Return the placement with what the faults need.
 
         Args:
             needs: what the plan's faults need, by kind.

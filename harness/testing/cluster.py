@@ -35,6 +35,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.runtime.provider import Need
 from fencepost.harness.runtime.server_log import SERVER_LOG
 from fencepost.harness.testing import cluster_messages as messages
 from fencepost.harness.testing.cluster_messages import Address, serving
@@ -46,7 +47,6 @@ CLUSTER_KEYS: Final = (
     "image",
     "nodes",
     "runtime",
-    "links",
     "limited_data",
     "system_options",
     "set",
@@ -160,7 +160,9 @@ class TestCluster:
         if spec.target == CLIENT_WORKER:
             raise UsageError(f"{text}: a test's cluster has no clients of the harness", hint="name a node")
         prepared = spec.fault in self._checked.request.named
-        if not prepared and (kind.effects(spec).changes_members or versions_needed([spec], faults)):
+        if not prepared and (
+            kind.effects(spec).changes_members or versions_needed([spec], faults) or Need.STREAMS in kind.needs
+        ):
             raise UsageError(
                 f"{text}: the servers were not made ready for it",
                 hint=f"name it in the marker: @pytest.mark.fencepost(..., nemesis={text!r})",

@@ -15,7 +15,7 @@ from typing import Annotated, Final
 
 from msgspec import UNSET, UnsetType
 
-from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.errors import HarnessError, Refusal
 from fencepost.harness.base.options import Duration, about
 from fencepost.harness.base.quantities import ByteRate, Share, format_duration
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, View
@@ -32,7 +32,7 @@ from fencepost.harness.faults.link_proof import (
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Links, Need, Placement
+from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY_NS: Final = 50_000_000
@@ -110,10 +110,10 @@ class LinkFault(FaultKind):
             return senseless
         if options.links == "node" and placement.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
-        return _refuse_links(placement.links)
+        return None
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return _refuse_links(placement.links) or placement.why_not(Need.SHAPE)
+        return placement.why_not(Need.SHAPE)
 
     def aim(self, spec: FaultSpec, nodes: tuple[str, ...], view: View, seed: int) -> Resolved:
         options = spec.own(LinkOptions)
@@ -166,8 +166,7 @@ class LinkFault(FaultKind):
         for _ in range(_TRIES):
             after |= await shapes.measure(unfelt)
             cut = gone | network.blocked.keys() | _ends_dead(wanted, cluster)
-            # In the lab a dead node's links carry datagrams all the same; in containers its namespace has lost its
-            # device.
+            # A dead node's links carry datagrams all the same.
             silent = {link for link in merged if link not in after or not after[link].arrived}
             judged = {
                 link: shape
@@ -202,12 +201,12 @@ async def _reset(act: Act, shapes: Shapes) -> Proof:
         await act.cluster.runtime.network.apply(act.fault_id, links)
         try:
             broken = f"{await shapes.break_connections(links)} open connections reset"
-        except OSError as error:
+        except (OSError, HarnessError) as error:
             # Each of them still ends at its next packet; an idle one of ours shows it.
             broken = f"open connections are reset at their next packet only: {error}"
         ended = await witness.ended(_ENDED_S)
     finally:
-        witness.close()
+        await witness.close()
     proof = await prove_links(act)
     alive = sorted("-".join(sorted(pair)) for pair, gone in ended.items() if not gone)
     ended_text = f"{len(ended) - len(alive)} of {len(ended)} idle connections of ours ended by an error at both ends"
@@ -262,16 +261,6 @@ def _refuse_figures(options: LinkOptions) -> Refusal | None:
     return None
 
 
-def _refuse_links(links: Links) -> Refusal | None:
-    if links is Links.TOXIPROXY:
-        return Refusal("a proxy sees streams, not packets", "use toxic:...:kind=latency, bandwidth or reset there")
-    if links is Links.SIDECAR:
-        return Refusal(
-            "a side-car can cut links, but cannot delay packets",
-            "use --links rules (as root, with an engine on this kernel), the fault toxic with --links toxiproxy, or "
-            "--runtime lab",
-        )
-    return None
 
 
 def _details(shape: Shape) -> dict[str, str | int | float | bool]:

@@ -1,7 +1,8 @@
 """Faults of connections, made by a proxy in the middle: late, slow, sliced, closed, reset or swallowed bytes.
 
-They need `--links toxiproxy`. `links=` and `direction=` choose links as in a partition, seen from the chosen nodes:
-`in` is what they receive. A link between two chosen nodes counts as well, so that `toxic:all` means the whole cluster.
+They need a proxy in every connection, which is there from the start when a plan names this fault. `links=` and
+`direction=` choose links as in a partition, seen from the chosen nodes: `in` is what they receive. A link between two
+chosen nodes counts as well, so that `toxic:all` means the whole cluster.
 
 The proof has two parts. The proxy lists the toxics that it holds. And a new connection of our own over each link, made
 before and after, must show what the toxic does; otherwise the fault is indeterminate, with the figures.
@@ -19,9 +20,9 @@ from fencepost.harness.base.quantities import Quantity, Share, format_duration
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View, refuse_foreign
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, Streams, Toxic
+from fencepost.harness.runtime.network import Ending, Experience, Link, Streams, Toxic
 from fencepost.harness.runtime.node import Runtime
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Need, Placement
 
 #: A measurement lasts as long as the delay that it measures, and an injection may take ten seconds.
 _LONGEST_NS: Final = 4_000_000_000
@@ -148,18 +149,15 @@ class ToxicFault(FaultKind):
     about = "a proxy delays, throttles, slices, closes, resets or swallows byte streams"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = ToxicOptions()
-    for_all = ("toxic",)
+    needs = frozenset({Need.STREAMS})
+    #: A proxy changes how connections end, so a mixture has none unless a plan asks for it.
+    for_all = ()
 
     def effects(self, spec: FaultSpec) -> Effects:
         ends = spec.own(ToxicOptions).kind in _ENDS
         return Effects(cuts=ends, delays=not ends)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.links is not Links.TOXIPROXY:
-            return Refusal(
-                "toxics act in a proxy that every connection goes through",
-                "add --runtime containers --links toxiproxy",
-            )
         options = spec.own(ToxicOptions)
         senseless = refuse_foreign(spec, options.kind, {kind: figures for kind, (_, figures) in _KINDS.items()})
         senseless = senseless or _refuse_figures(options)
@@ -209,8 +207,8 @@ class ToxicFault(FaultKind):
         if kept:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
         freed = [link for link in toxics if not held.get(link) and link not in network.blocked]
-        reaches = await network.probe(freed, _PROBE_S)
-        shut = [link for link in freed if reaches[link] is not Reach.OPEN]
+        experiences = await streams.measure(freed, _PROBE_S)
+        shut = [link for link in freed if experiences[link].ending is not Ending.COMPLETE]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")
         return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(toxics)} links free again")

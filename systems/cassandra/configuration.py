@@ -189,11 +189,6 @@ def _if_periodic(options: CassandraOptions) -> dict[str, str]:
 
 def spec(place: Place, layout: Layout, artifacts: Artifacts, options: CassandraOptions, settings: Settings) -> NodeSpec:
     """One server of the cluster `layout` as data."""
-    if place.host:
-        raise UsageError(
-            "Cassandra's servers know each other by their own addresses, which a proxy hides",
-            hint="leave --links out, or use --links sidecar",
-        )
     return NodeSpec(
         name=place.name,
         argv=_argv(place, artifacts, options.heap_mib),

@@ -56,11 +56,6 @@ def _typed(value: str) -> Any:
 
 def server(place: Place, layout: Layout, version: str, options: ConsulOptions) -> dict[str, Any]:
     """The configuration of one server of this release; raises UsageError for what it cannot do."""
-    if place.host:
-        raise UsageError(
-            "Consul's servers gossip over UDP, which a proxy of TCP does not carry",
-            hint="leave --links out, or use --links sidecar",
-        )
     ports = {"http": CLIENT_PORT, "server": SERVER_PORT, "serf_lan": SERF_PORT, "serf_wan": -1, "dns": -1, "grpc": -1}
     if not is_before(version, _NO_GRPC_TLS_BEFORE):
         ports["grpc_tls"] = -1

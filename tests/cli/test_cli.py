@@ -67,7 +67,6 @@ ETCD = (*UNNAMED, "--nemesis", "none")
                 "--workload",
                 "--runtime",
                 "--image",
-                "--links",
                 "--quorum",
                 "--time-limit",
                 "--quiet",
@@ -95,10 +94,6 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--time-limit", "0s"), ["time_limit: 0s is too short", "give 100ms or more"]),
         ((*ETCD, "--time-limit", "\uff15s"), ["is not a duration"]),
         ((*ETCD, "--deadline", "1s"), ["deadline: 1s is too short", "give 15s or more"]),
-        (
-            (*ETCD, "--links", "rules"),
-            ["lab: links are always enforced by packet rules", "leave out --links", "containers has --links rules"],
-        ),
         (
             (*ETCD, "--limited-data"),
             ["lab: --limited-data is an option of containers only", "leave out --limited-data"],

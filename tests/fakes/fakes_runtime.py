@@ -14,7 +14,8 @@ from fencepost.harness.faults.kind import Clients, Cluster, View
 from fencepost.harness.history import Event
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shapes, Streams
+from fencepost.harness.runtime.links.rules_in_force import Enforcer
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Streams
 from fencepost.harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
 
 E = TypeVar("E", bound=Event)
@@ -92,25 +93,14 @@ class FakeNode:
         return ""
 
 
-class FakeNetwork:
-    def __init__(self) -> None:
-        self.contributions: dict[int, Mapping[Link, Effect]] = {}
+class FakeNetwork(Enforcer):
+    def __init__(self, ends: Iterable[str]) -> None:
+        super().__init__(ends)
         self.leaks: set[Link] = set()
         self.stuck: set[Link] = set()
-        self.shapes: Shapes | None = None
 
-    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
-        self.contributions[fault_id] = links
-
-    async def withdraw(self, fault_id: int) -> None:
-        self.contributions.pop(fault_id, None)
-
-    async def heal_all(self) -> None:
-        self.contributions.clear()
-
-    @property
-    def blocked(self) -> Mapping[Link, Effect]:
-        return {link: effect for links in self.contributions.values() for link, effect in links.items()}
+    async def _set(self, wanted: Mapping[Link, Effect], before: Mapping[Link, Effect] | None) -> None:
+        """Nothing enforces links: they are what `probe` says."""
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
         shut = (set(self.blocked) - self.leaks) | self.stuck
@@ -122,7 +112,7 @@ class FakeNetwork:
 class FakeRuntime:
     def __init__(self, count: int = 3) -> None:
         self.nodes = {f"n{i}": FakeNode(f"n{i}") for i in range(1, count + 1)}
-        self.network = FakeNetwork()
+        self.network = FakeNetwork([*self.nodes, CLIENT])
         self.streams: Streams | None = None
 
     @property

@@ -18,6 +18,7 @@ from fencepost.harness.history import (
     FaultStage,
     History,
 )
+from fencepost.harness.runtime.network import CLIENT
 from fencepost.harness.runtime.node import NodeState
 from tests.checkers.build import facts
 from tests.fakes.fakes_runtime import FakeNetwork, FakeNode
@@ -58,13 +59,13 @@ def played(texts: tuple[str, ...], *, for_ms: int, takes_ms: int, seed: int) -> 
     """The history of these workers on three slow nodes; each has one whole fault."""
     run = Run(nodes=3)
     run.runtime.nodes = {name: SlowNode(name) for name in run.runtime.nodes}
-    run.runtime.network = SlowNetwork()
+    run.runtime.network = SlowNetwork([*run.runtime.nodes, CLIENT])
     for slow in (*run.runtime.nodes.values(), run.runtime.network):
         slow.takes_s = takes_ms / 1000  # type: ignore[attr-defined]
     entries = [entry(text, 0, for_ms, worker=worker, seed=seed) for worker, text in enumerate(texts)]
     run_virtual(run.conductor.run(entries, stop=asyncio.Event()))
     assert {node.state for node in run.runtime.nodes.values()} == {NodeState.RUNNING}
-    assert not run.runtime.network.contributions
+    assert not run.runtime.network.blocked
     return History(run.records.events)
 
 

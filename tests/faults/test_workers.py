@@ -581,7 +581,7 @@ def test_after_any_schedule_and_however_it_ends_the_cluster_is_as_before(
             await run.conductor.run(schedule, stop=stop)
 
         run_virtual(scenario())
-    assert not run.runtime.network.contributions
+    assert not run.runtime.network.blocked
     assert all(node.state is NodeState.RUNNING for node in run.runtime.nodes.values())
     assert run.conductor.current is None
     assert not held

@@ -16,7 +16,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import provider
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Check, Links, Placement
+from fencepost.harness.runtime.provider import Check, Placement
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -87,20 +87,9 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("links", "said"), [(Links.TOXIPROXY, "use toxic:"), (Links.SIDECAR, "use --links rules (as root")]
-)
-def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: Links, said: str) -> None:
-    placement = Placement(runtime="containers", links=links)
-    with pytest.raises(UsageError) as caught:
-        parse_faults("link:leader", FAULTS, placement)
-    assert said in f"{caught.value.message}; {caught.value.hint}"
-    assert said in str(LinkFault().unavailable(placement)), "--links auto was made concrete since"
-
-
-@pytest.mark.parametrize(
     ("found", "runtime", "said"),
     [
-        (Check("slow and lossy links", True, "by nft_queue"), "containers", None),
+        (Check("slow and lossy links", True, "by nft_queue"), "lab", None),
         (
             Check("slow and lossy links", False, "refused", "no such", "sudo modprobe x"),
             "lab",
@@ -113,7 +102,7 @@ def test_a_machine_that_cannot_hold_packets_says_why(
     found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(provider, "_attempts", lambda: [found])
-    why = LinkFault().unavailable(Placement(links=Links.RULES, why_not=registry.runtime(runtime).why_not))
+    why = LinkFault().unavailable(Placement(why_not=registry.runtime(runtime).why_not))
     assert why is None if said is None else said in str(why)
 
 
@@ -201,7 +190,7 @@ class FakeWitness:
     async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
         return self.found
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 class FakeShapes:
@@ -224,6 +213,8 @@ class FakeShapes:
 
     async def withdraw(self, fault_id: int) -> None:
         self.in_force = {}
+
+    async def heal_all(self) -> None: ...
 
     async def read_back(self) -> frozenset[Link]:
         return frozenset(self.in_force) | self.stuck

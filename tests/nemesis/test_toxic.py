@@ -13,13 +13,13 @@ from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import Ending, Experience, Link, Toxic
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.toxic import ToxicFault, is_felt
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
-PROXIED = Placement(runtime="containers", links=Links.TOXIPROXY)
+PROXIED = Placement(runtime="containers", why_not=lambda _: None)
 VIEW = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
 PLAIN = Experience(
     ending=Ending.COMPLETE,
@@ -96,11 +96,10 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
     assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
-@pytest.mark.parametrize("links", [Links.AUTO, Links.RULES, Links.SIDECAR])
-def test_without_a_proxy_the_plan_is_refused_with_the_remedy(links: Links) -> None:
+def test_where_no_proxy_can_be_the_plan_is_refused_with_the_remedy() -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults("toxic:leader", FAULTS, Placement(runtime="containers", links=links))
-    assert "--links toxiproxy" in str(caught.value.hint)
+        parse_faults("toxic:leader", FAULTS, Placement(why_not=registry.runtime("lab").why_not))
+    assert "--runtime containers" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

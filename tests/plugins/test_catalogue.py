@@ -64,7 +64,7 @@ def test_a_fault_says_where_it_is_possible() -> None:
     assert page["Possible on"] == {"kafka-zk": "with every runtime"}
     assert "etcd" in page["Not possible on"]
     pages = {section.title: dict(section.rows) for section in catalogue.kind("faults").entry("toxic").sections}
-    assert pages["Possible on"] == {"every system": "with --runtime containers --links toxiproxy"}
+    assert pages["Possible on"] == {"every system": "with --runtime containers"}
 
 
 def test_effects_are_told_by_the_target() -> None:

@@ -22,10 +22,7 @@ SEED: Final = 4711
 #: From before the first container to after the last phase.
 _LONGEST_S: Final = 14.0
 _END_TIMEOUT_S: Final = 90.0
-_COMMAND: Final = (
-    "run --runtime containers --system etcd --workload register --nemesis partition:leader:for=2s,kill:for=1s "
-    "--quiet 1s --time-limit 6s --seed 1"
-)
+_COMMAND: Final = "run --runtime containers --system etcd --workload register --quiet 1s --time-limit 6s --seed 1"
 
 
 def left_behind() -> list[str]:
@@ -50,7 +47,7 @@ def left_behind() -> list[str]:
         client.close()
 
 
-def killed_run(results: Path, links: str, draw: random.Random) -> str:
+def killed_run(results: Path, nemesis: str, draw: random.Random) -> str:
     """One run that is killed; says who was killed and when."""
     whom, delay_s = draw.choice(("command", "runner", "both")), draw.uniform(0.3, _LONGEST_S)
     command = [
@@ -58,8 +55,8 @@ def killed_run(results: Path, links: str, draw: random.Random) -> str:
         "-m",
         "fencepost.harness.cli",
         *_COMMAND.split(),
-        "--links",
-        links,
+        "--nemesis",
+        nemesis,
         "--results",
         str(results),
     ]
@@ -123,11 +120,11 @@ def main(times: int = TIMES) -> int:
     most = 0
     with TemporaryDirectory(prefix="fencepost-kills-") as folder:
         for number in range(times):
-            links = ("rules", "sidecar", "toxiproxy")[number % 3]
-            what = killed_run(Path(folder), links, draw)
+            nemesis = ("partition", "link", "toxic")[number % 3]
+            what = killed_run(Path(folder), nemesis, draw)
             left = len(left_behind())
             most = max(most, left)
-            print(f"{number + 1:2}/{times} {links}: killed {what}: {left} things wait to be swept", flush=True)
+            print(f"{number + 1:2}/{times} {nemesis}: killed {what}: {left} things wait to be swept", flush=True)
         swept = subprocess.run([sys.executable, "-m", "fencepost.harness.cli", "doctor", "--sweep"], check=False)
     left_at_end = left_behind()
     seconds = time.monotonic() - began

@@ -157,7 +157,6 @@ def test_every_workload_runs_on_every_system(
     assert done.code == 0, done
     assert done.out.startswith("VALID")
     folder = _assert_complete(results, {"partition", "kill"})
-    assert json.loads((folder / "run.json").read_text())["links"] in ("rules", "sidecar", "toxiproxy")
     assert not list(folder.glob("nodes/*/data.tar.gz")), "a valid run keeps no node data"
     assert _left(engine, done.pid) == []
     assert_nothing_left(tmp_path)
@@ -270,26 +269,23 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient"
 
 @needs_engine
 @pytest.mark.parametrize(
-    ("links", "nemesis", "kinds"),
+    ("nemesis", "kinds"),
     [
         pytest.param(
-            *("sidecar", "partition:leader:for=2s,pause:follower:for=1s", {"partition", "pause"}),
-            marks=pytest.mark.long,
+            *("link:leader:latency=20ms:for=2s,link:one:loss=10%:links=all:for=2s", {"link"}), marks=pytest.mark.long
         ),
         pytest.param(
-            *("toxiproxy", "toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
+            *("toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
             marks=pytest.mark.slow,
         ),
     ],
 )
-def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str, nemesis: str, kinds: set[str]) -> None:
+def test_links_and_streams(engine: "DockerClient", tmp_path: Path, nemesis: str, kinds: set[str]) -> None:
     done, results = _undisturbed(
-        tmp_path, "--links", links, "--system", "etcd", "--workload", "register", "--nemesis", nemesis, *_SHORT, "7s"
+        tmp_path, "--system", "etcd", "--workload", "register", "--nemesis", nemesis, *_SHORT, "7s"
     )
     assert done.code == 0, done
-    folder = _assert_complete(results, kinds)
-    assert json.loads((folder / "run.json").read_text())["links"] == links
-    assert f"--runtime containers --links {links}" in done.err
+    _assert_complete(results, kinds)
     assert _left(engine, done.pid) == []
 
 
@@ -338,11 +334,9 @@ def _assert_refused(done: Done, *words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--runtime", "lab", "--links", "toxiproxy"), ("--runtime lab", "toxiproxy", "--runtime containers")),
         (("--runtime", "lab", "--image", "x"), ("--image", "--runtime containers")),
         (("--runtime", "containers", "--image", "x", "--version", "3.5.4"), ("--version",)),
-        (("--runtime", "containers", "--nemesis", "toxic:leader:kind=latency"), ("toxic", "--links toxiproxy")),
-        (("--runtime", "containers", "--links", "moon"), ("moon", "sidecar")),
+        (("--runtime", "lab", "--nemesis", "toxic:leader:kind=latency"), ("toxic", "--runtime containers")),
         (("--runtime", "containers"), ("no-engine.sock",)),
     ],
 )

@@ -79,7 +79,6 @@ def repeat_command(checked: "CheckedPlan") -> str:
     for field in (
         "quorum",
         "runtime",
-        "links",
         "image",
         "nodes",
         "time_limit",

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from fencepost.harness.base.errors import FencepostError, MachineError, Refusal
 from fencepost.harness.runtime.containers.engine import engine, ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts
-from fencepost.harness.runtime.provider import Check, Links
+from fencepost.harness.runtime.lab.provider import why_no_shaped_links
+from fencepost.harness.runtime.provider import Check
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -26,16 +27,30 @@ def all_checks() -> list[Check]:
         client.close()
 
 
-def why_untraceable() -> Refusal | None:
-    """Return why servers in containers cannot be traced from here; None when they can."""
+def _facts() -> EngineFacts | Refusal:
     try:
         client = engine.connect()
     except MachineError as error:
         return Refusal(error.message, error.hint)
     try:
-        facts = engine.facts(client)
+        return engine.facts(client)
     finally:
         client.close()
+
+
+def why_unshaped() -> Refusal | None:
+    """Return why links of containers cannot be slow; None when they can, or when only a side-car shows it."""
+    facts = _facts()
+    if isinstance(facts, Refusal):
+        return facts
+    return why_no_shaped_links() if facts.same_kernel else None
+
+
+def why_untraceable() -> Refusal | None:
+    """Return why servers in containers cannot be traced from here; None when they can."""
+    facts = _facts()
+    if isinstance(facts, Refusal):
+        return facts
     if not facts.same_kernel:
         return Refusal("the engine's containers run on another kernel than this one", "use --runtime lab")
     if not facts.may_enter:
@@ -52,7 +67,6 @@ def checks(facts: EngineFacts) -> list[Check]:
         Check("rights", True, "rootless" if facts.rootless else "root's"),
         Check("addresses of containers", True, _addresses(facts)),
         _cgroup(facts),
-        *_links(facts),
     ]
 
 
@@ -71,24 +85,6 @@ def _cgroup(facts: EngineFacts) -> Check:
         "a rootless engine can freeze containers only with cgroup version 2",
         "use cgroup version 2 (systemd.unified_cgroup_hierarchy=1) or an engine that runs as root; or leave out pause",
     )
-
-
-def _links(facts: EngineFacts) -> list[Check]:
-    """List the ways of enforcing links; a missing one is no defect as long as there is another."""
-    from fencepost.harness.runtime.containers.provider import chosen_links, links_refusal
-
-    chosen = chosen_links(Links.AUTO, facts)
-    about = {
-        Links.RULES: "partition, by packet rules set from here",
-        Links.SIDECAR: "partition, by packet rules that a side-car sets",
-        Links.TOXIPROXY: "partition and toxic, by a proxy in every connection",
-    }
-    lines = []
-    for links, what in about.items():
-        reason = links_refusal(links, facts)
-        state = f"not possible here: {reason}" if reason else what
-        lines.append(Check(f"--links {links}", True, f"{state} (the default here)" if links is chosen else state))
-    return lines
 
 
 def _leftovers(client: "DockerClient") -> Check:

@@ -1,6 +1,6 @@
 """One cluster of containers, for the length of a run: made, connected, filled, and removed without a trace.
 
-A run makes, in this order: a note of its id in the run's folder, the fabric (networks, side-cars or a proxy), a volume
+A run makes, in this order: a note of its id in the run's folder, the fabric (a network, side-cars), a volume
 per node, and a container for each start of a server. All of it is labelled (`engine/ownership.py`), so that leftovers
 of a crash can be found and removed. No image is pulled while a run is open.
 """
@@ -9,7 +9,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,20 +18,16 @@ from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.calls import EngineCalls
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
 from fencepost.harness.runtime.containers.engine.events import EngineEvents
-from fencepost.harness.runtime.containers.engine.fabric import Fabric, Site
+from fencepost.harness.runtime.containers.engine.fabric import Site
 from fencepost.harness.runtime.containers.node import ContainerNode, Habitat
+from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
 from fencepost.harness.runtime.network import Network, Streams
 from fencepost.harness.runtime.node import Exit, Layout, NodeSpec
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-FABRICS: Final = {
-    Links.RULES: "fencepost.harness.runtime.containers.rules.from_here:RulesFabric",
-    Links.SIDECAR: "fencepost.harness.runtime.containers.rules.by_sidecar:SidecarFabric",
-    Links.TOXIPROXY: "fencepost.harness.runtime.containers.toxiproxy.star:StarFabric",
-}
 #: The note in the run's folder; it exists from before the first thing is made until everything is gone.
 NOTE: Final = "engine.json"
 NODES_MAX: Final = 99
@@ -51,7 +46,7 @@ class Containers:
         self._labels = ownership.labels(self._run_id)
         self._calls = EngineCalls()
         self._events: EngineEvents | None = None
-        self._fabric: Fabric | None = None
+        self._fabric: SidecarFabric | None = None
         self._nodes: dict[str, ContainerNode] = {}
         self._image = ""
         self._of_ours = False
@@ -66,17 +61,15 @@ class Containers:
         placement: Placement,
         listeners: Mapping[str, int],
         image: str,
-        *,
-        fabric: str = "",
     ) -> "Containers":
-        """Make a cluster of `placement.nodes` nodes. Servers run in `image`; `fabric` ("module:class") is for tests.
+        """Make a cluster of `placement.nodes` nodes. Servers run in `image`.
 
         A cancelled `open` is first finished and then removes what it made: an engine request cannot be cancelled.
         """
         if not 1 <= placement.nodes <= NODES_MAX:
             raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
         cluster = cls(client, facts, folder, placement)
-        building = asyncio.ensure_future(cluster._build(listeners, image, fabric or FABRICS[placement.links]))
+        building = asyncio.ensure_future(cluster._build(listeners, image))
         try:
             await asyncio.shield(building)
         except asyncio.CancelledError:
@@ -92,13 +85,11 @@ class Containers:
             raise
         return cluster
 
-    async def _build(self, listeners: Mapping[str, int], image: str, fabric: str) -> None:
+    async def _build(self, listeners: Mapping[str, int], image: str) -> None:
         note = {"run": self._run_id, "engine": self._facts.address}
         (self._folder / NOTE).write_text(json.dumps(note) + "\n", encoding="utf-8")
         self._events = EngineEvents(self._client, self._run_id, self._calls)
         self._image, self._of_ours = image, await self._calls(self._is_of_ours, image)
-        module, _, name = fabric.partition(":")
-        kind = getattr(await self._calls(import_module, module), name)
         site = Site(
             client=self._client,
             engine=self._facts,
@@ -110,7 +101,7 @@ class Containers:
             image=self._image_of_ours,
             publish=not self._facts.reachable,
         )
-        self._fabric = await kind.open(site)
+        self._fabric = await SidecarFabric.open(site, streams=self._placement.streams)
         habitat = Habitat(
             client=self._client,
             engine=self._facts,
@@ -145,7 +136,7 @@ class Containers:
         return self._made.streams
 
     @property
-    def _made(self) -> Fabric:
+    def _made(self) -> SidecarFabric:
         assert self._fabric is not None, "made by Containers.open"
         return self._fabric
 

@@ -6,10 +6,9 @@ a processor time that stands still; an exit counts as ours only when the engine 
 
 import asyncio
 import contextlib
-import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers import state as container_look
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
     from fencepost.harness.runtime.containers.data import Volume
-    from fencepost.harness.runtime.containers.engine.fabric import Fabric
     from fencepost.harness.runtime.containers.making import Made, Making
+    from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,21 +48,9 @@ class Habitat:
     labels: Mapping[str, str]
     image: str
     of_ours: bool
-    fabric: "Fabric"
+    fabric: "SidecarFabric"
     events: EngineEvents
     calls: EngineCalls
-
-    def joining(self, place: Place) -> Mapping[str, Any]:
-        """Return the fabric's arguments for this node, with a hardware address that stays over restarts.
-
-        Docker derives the hardware address from the IPv4 address. Podman draws a new one at every start, which
-        neighbours learn late, so it is asked for the address that Docker would derive.
-        """
-        joining = self.fabric.joining(place.name)
-        if self.engine.kind != "podman" or "network" not in joining:
-            return joining
-        octets = ipaddress.IPv4Address(place.address).packed
-        return {**joining, "mac_address": (b"\x02\x42" + octets).hex(":")}
 
 
 class ContainerNode(KnownNode):
@@ -147,11 +134,6 @@ class ContainerNode(KnownNode):
         self._exits.begin(self._incarnation)
         self._follower = LogFollower(self._habitat.client, made.container_id, self.log)
         try:
-            # A server that ended at once has no network namespace any more; its exit is reported below. The engine may
-            # not know of it yet, but the kernel shows it where process numbers are this machine's.
-            ended = made.ended or (pid is None and self._habitat.engine.may_enter)
-            if not ended:
-                await self._habitat.fabric.attach(self.name, made.container_id, pid)
             await self._tell_started(self)
         finally:
             self._habitat.events.watch(made.container_id, self._died)
@@ -170,7 +152,7 @@ class ContainerNode(KnownNode):
             labels=habitat.labels,
             argv=tuple(argv),
             environment=self.spec.environment,
-            joining=habitat.joining(self._place),
+            joining=habitat.fabric.joining(self.name),
             volume=self._volume.name,
             files=self.spec.files,
             data_files=None if self._filled and not self._is_wiped else self.spec.data_files,

@@ -1,24 +1,19 @@
-"""The containers as a `Provider`: a cluster of real servers on Docker or Podman, which faults treat like the lab.
-
-`refuse_if_impossible` turns `--links auto` into the best way that the engine and this machine allow, and refuses a run
-that they cannot do, before it starts.
-"""
+"""The containers as a `Provider`: a cluster of real servers on Docker or Podman, which faults treat like the lab."""
 
 import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import FencepostError, MachineError, Refusal, UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOTE, Containers, say
+from fencepost.harness.runtime.containers.cluster import NODES_MAX, NOTE, Containers, say
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.containers.engine import ownership
-from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
-from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Placement, Say, Served
+from fencepost.harness.runtime.containers.engine.engine import asking
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Need, Needs, Placement, Say, Served
 
 
 class ContainersProvider:
@@ -40,12 +35,12 @@ class ContainersProvider:
 
                 return why_untraceable()
             case Need.SHAPE:
-                from fencepost.harness.runtime.lab.provider import why_no_shaped_links
+                from fencepost.harness.runtime.containers.checks import why_unshaped
 
-                return why_no_shaped_links()
+                return why_unshaped()
             case Need.FILES:
                 return Refusal("the files of a container cannot be changed from here", "use --runtime lab")
-            case Need.FREEZE:
+            case Need.FREEZE | Need.STREAMS:
                 return None
 
     def checks(self) -> list[Check]:
@@ -65,7 +60,7 @@ class ContainersProvider:
                 f"{freezing[0]} is not possible with {facts}: it cannot freeze containers",
                 hint=f"leave out {freezing[0]}, or use an engine with cgroup version 2 or one that runs as root",
             )
-        return replace(placement, links=chosen_links(placement.links, facts))
+        return replace(placement, streams=placement.streams or any(Need.STREAMS in wanted for wanted in needs.values()))
 
     def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         from fencepost.harness.runtime.containers import images
@@ -96,8 +91,7 @@ class ContainersProvider:
         with asking("removing what dead runs left", MachineError):
             for left in await asyncio.to_thread(ownership.sweep, client):
                 say(left)
-        concrete = replace(placement, links=chosen_links(placement.links, facts))
-        return await Containers.open(client, facts, folder, concrete, listeners, artifacts.paths["image"])
+        return await Containers.open(client, facts, folder, placement, listeners, artifacts.paths["image"])
 
     def sweep(self, folder: Path | None) -> list[str]:
         if folder is None:
@@ -135,32 +129,3 @@ class ContainersProvider:
 
 
 CONTAINERS: Final = ContainersProvider()
-
-
-def chosen_links(wanted: Links, facts: EngineFacts) -> Links:
-    """Choose how links are enforced: packet rules from here, else side-cars, else a proxy.
-
-    Raises:
-        MachineError: the wanted way is not possible with this engine.
-    """
-    for links in (Links.RULES, Links.SIDECAR, Links.TOXIPROXY) if wanted is Links.AUTO else (wanted,):
-        reason = links_refusal(links, facts)
-        if reason is None:
-            return links
-        if wanted is not Links.AUTO:
-            raise MachineError(
-                f"--links {wanted} is not possible with {facts}: {reason}",
-                hint="leave out --links to get the best possible way; fencepost doctor lists them",
-            )
-    raise AssertionError("a proxy needs nothing of the engine")
-
-
-def links_refusal(links: Links, facts: EngineFacts) -> str | None:
-    """Return why this way of enforcing links is not possible here; None when it is."""
-    if links is Links.TOXIPROXY:
-        return None
-    if links is Links.RULES and not facts.reachable:
-        return "the addresses of its containers cannot be reached from this machine"
-    module, _, _ = FABRICS[links].partition(":")
-    refusal: str | None = import_module(module).refusal(facts)
-    return refusal

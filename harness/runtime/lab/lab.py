@@ -25,13 +25,13 @@ from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.runtime.lab.node import LabNode, NamespaceThread
 from fencepost.harness.runtime.links import packet_rules as link_rules
 from fencepost.harness.runtime.links import probe
-from fencepost.harness.runtime.links.namespaces import RouterSpaces
-from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
+from fencepost.harness.runtime.links.rules_in_force import Enforcer, all_links
 from fencepost.harness.runtime.linux import namespaces
 from fencepost.harness.runtime.linux.netlink import Routing
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Exit, Member, NodeSpec, Place, members_alike
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
+from fencepost.harness.runtime.shaping.stations import RouterStations
 
 HARNESS_ADDRESS: Final = "10.77.0.254"
 _NODES_MAX: Final = 99
@@ -44,50 +44,23 @@ _ROUND_S: Final = 0.005
 _LAST_ROUND_S: Final = 1.0
 
 
-class LabNetwork:
+class LabNetwork(Enforcer):
     """The links of the lab; see `harness.runtime.network.Network`."""
 
-    def __init__(self, addresses: Mapping[str, str], prober: probe.Prober, spaces: RouterSpaces) -> None:
+    def __init__(self, addresses: Mapping[str, str], prober: probe.Prober, stations: RouterStations) -> None:
+        super().__init__(addresses)
         self._keys = {name: socket.inet_aton(address) for name, address in addresses.items()}
         self._names = {key: name for name, key in self._keys.items()}
         self._prober = prober
-        self._contributions = Contributions()
         self._map = link_rules.LinkMap(link_rules.Where.ROUTER, {})
-        self._shapes = LinkShapes(spaces)
+        self.shapes: LinkShapes = LinkShapes(stations)
 
-    @property
-    def shapes(self) -> LinkShapes:
-        return self._shapes
-
-    @property
-    def blocked(self) -> Mapping[Link, Effect]:
-        return self._contributions.merged()
-
-    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
-        for link in links:
-            if link.source == link.target or not {link.source, link.target} <= self._keys.keys():
-                raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(self._keys)}")
-        self._enforce(self._contributions.with_fault(fault_id, links))
-
-    async def withdraw(self, fault_id: int) -> None:
-        if fault_id in self._contributions.by_fault:
-            self._enforce(self._contributions.without_fault(fault_id))
-
-    async def heal_all(self) -> None:
-        # Heal even if nothing seems blocked: healing must not depend on our memory.
-        self._enforce(Contributions())
-        await self._shapes.heal_all()
-
-    def _enforce(self, wanted: Contributions) -> None:
-        """Make the kernel's map equal `wanted` in one transaction; only then is it our state."""
-        state = {
-            self._keys[source] + self._keys[target]: effect for (source, target), effect in wanted.merged().items()
-        }
+    async def _set(self, wanted: Mapping[Link, Effect], before: Mapping[Link, Effect] | None) -> None:
+        """Make the kernel's map equal `wanted` in one transaction."""
         try:
-            self._map.replace(state)
+            self._map.replace({self._keys[link.source] + self._keys[link.target]: wanted[link] for link in wanted})
         except OSError as error:
             raise HarnessError(f"the links could not be changed: {error}") from error
-        self._contributions = wanted
 
     def read_back(self) -> dict[Link, Effect]:
         """Read the state in force from the kernel."""
@@ -98,7 +71,7 @@ class LabNetwork:
         return await self._prober.probe(links, timeout_s)
 
     def close(self) -> None:
-        self._shapes.close()
+        self.shapes.close()
         self._map.remove()
         self._map.close()
 
@@ -183,7 +156,7 @@ class Lab:
         for name, thread in threads.items():
             prober.add(name, thread.call(probe.open_socket, addresses[name]))
         prober.add(CLIENT, probe.open_socket(HARNESS_ADDRESS))
-        self._network = LabNetwork(addresses, prober, RouterSpaces(addresses, self._call_in))
+        self._network = LabNetwork(addresses, prober, RouterStations(addresses, self._call_in))
         self._undo.callback(self._network.close)
 
     def _call_in(self, end: str, function: Callable[[], Any]) -> Any:

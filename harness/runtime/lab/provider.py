@@ -19,7 +19,7 @@ from fencepost.harness.base.errors import MachineError, Refusal
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.trial import Trial
-from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Placement, Say, Served
+from fencepost.harness.runtime.provider import NO_NEEDS, NO_PROXY, Check, Need, Needs, Placement, Say, Served
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.lab.lab import Lab
@@ -175,9 +175,6 @@ class LabProvider:
     def refuse(self, placement: Placement) -> Refusal | None:
         if placement.image:
             return Refusal("it runs binaries, not images", "use --version, or --runtime containers with --image")
-        if placement.links is not Links.AUTO:
-            where = f"or choose another runtime: --runtime containers has --links {placement.links}"
-            return Refusal("links are always enforced by packet rules", f"leave out --links, {where}")
         if placement.limited_data:
             return Refusal(
                 "--limited-data is an option of containers only",
@@ -186,6 +183,8 @@ class LabProvider:
         return None
 
     def why_not(self, need: Need) -> Refusal | None:
+        if need is Need.STREAMS:
+            return NO_PROXY
         return why_no_shaped_links() if need is Need.SHAPE else None
 
     def checks(self) -> list[Check]:

@@ -71,13 +71,9 @@ def _proc() -> str:
 
 def _held_packets() -> str:
     from fencepost.harness.runtime.links.packet_rules import Where
-    from fencepost.harness.runtime.shaping.packet_queue import open_here
+    from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
 
-    rules, sockets = open_here(Where.ROUTER)
-    for opened in sockets:
-        opened.close()
-    rules.close()
-    return f"by {rules.means}"
+    return f"by {PacketQueue(Where.ROUTER).rules.means}"
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ the old and the new.
 """
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final, TypeVar
 
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.links.redirects import spare_proxies
 from fencepost.harness.runtime.linux import nftables
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
@@ -69,6 +69,8 @@ def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
     batch.add_rule("rst", nftables.reject_with_port_unreachable())
     for chain in chains:
         batch.add_hook_chain(chain, _HOOKS[chain], -10)
+    if where is Where.NODE:
+        spare_proxies(batch)
     for chain in refusals_pass:
         batch.add_rule(chain, *is_ipv4, *is_icmp_unreachable, accept)
     both_addresses = (nftables.load_network_header(12, 4, 8), nftables.load_network_header(16, 4, 9))
@@ -184,15 +186,3 @@ class LinkMap:
 
 def _verdicts(state: State) -> dict[bytes, nftables.Verdict]:
     return {key: VERDICTS[effect] for key, effect in state.items()}
-
-
-def refuse_unknown(links: Iterable[Link], ends: Iterable[str]) -> None:
-    """Refuse links between unknown ends.
-
-    Raises:
-        HarnessError: an end of a link is not in `ends`, or both ends are the same.
-    """
-    known = list(ends)
-    for link in links:
-        if link.source == link.target or not {*link} <= {*known}:
-            raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(known)}")

@@ -7,9 +7,11 @@ error, and the other end a reset.
 
 import asyncio
 import errno
+import itertools
 import socket
 import struct
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import time
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from typing import Any, Final
 
 from fencepost.harness.runtime.linux.netlink import Netlink
@@ -23,9 +25,12 @@ _REQUEST: Final = struct.Struct("=BBBxI")
 _ID_BYTES: Final = 48
 #: The bits of all TCP states except listening, closed, and those of ended connections (net/tcp_states.h).
 _CONNECTED: Final = sum(1 << state for state in (1, 2, 3, 4, 5, 8, 9, 11))
+_CONNECT_S: Final = 1.0
+_LOOK_S: Final = 0.005
 _ENDS: Final = {errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE}
 
-RunIn = Callable[[str, Callable[[], Any]], Awaitable[Any]]
+#: Calls a method of the `IdleEnd` of an end of links.
+At = Callable[..., Awaitable[Any]]
 
 
 def destroy_connections(remote: str) -> int:
@@ -60,93 +65,113 @@ def destroy_connections(remote: str) -> int:
     return ended
 
 
-async def break_between(links: Iterable[Link], addresses: Mapping[str, str], run_in: RunIn) -> int:
-    """End the connections between the two ends of each link.
+class IdleEnd:
+    """The idle connections of one end of links, by a key. Opened in its network namespace; no call of it waits."""
 
-    Args:
-        links: directed links; their direction does not matter.
-        addresses: the IPv4 address of each end.
-        run_in: runs a function in the namespace of an end; one of each pair's nodes is used.
+    def __init__(self) -> None:
+        self._listeners: dict[str, socket.socket] = {}
+        self._connections: dict[str, socket.socket] = {}
+        self._broken: set[str] = set()
 
-    Returns:
-        The number of connections that were ended.
-    """
-    ended = 0
-    for here, there in _pairs(links):
-        ended += await run_in(here, lambda there=there: destroy_connections(addresses[there]))  # type: ignore[misc]
-    return ended
+    def listen(self, key: str, address: str) -> int:
+        """Listen for this connection; return the port."""
+        opened = self._listeners[key] = socket.create_server((address, 0), backlog=1)
+        opened.setblocking(False)
+        return int(opened.getsockname()[1])
+
+    def dial(self, key: str, address: str, port: int) -> None:
+        opened = self._connections[key] = socket.socket()
+        opened.setblocking(False)
+        opened.connect_ex((address, port))
+
+    def accept(self, key: str) -> bool:
+        """Say whether the connection is there."""
+        try:
+            accepted, _ = self._listeners[key].accept()
+        except BlockingIOError:
+            return False
+        accepted.setblocking(False)
+        self._connections[key] = accepted
+        return True
+
+    def broken(self) -> list[str]:
+        """Return the connections that an error broke. A regular close or silence is no error."""
+        for key in self._connections.keys() - self._broken:
+            try:
+                self._connections[key].recv(1)
+            except OSError as error:
+                if error.errno in _ENDS:
+                    self._broken.add(key)
+        return sorted(self._broken)
+
+    def destroy(self, remote: str) -> int:
+        return destroy_connections(remote)
+
+    def close(self, *keys: str) -> None:
+        """Close these connections; without a key, all of them."""
+        for opened in (self._listeners, self._connections):
+            for key in keys or list(opened):
+                if key in opened:
+                    opened.pop(key).close()
 
 
-def _pairs(links: Iterable[Link]) -> list[tuple[str, str]]:
-    """Return each pair of ends once, with a node first."""
-    return sorted({(b, a) if a == CLIENT or (b != CLIENT and b < a) else (a, b) for a, b in links})
+async def break_between(links: Iterable[Link], addresses: Mapping[str, str], at: At) -> int:
+    """End the connections between the two ends of each link, whose direction does not matter; return their number."""
+    return sum([await at(here, "destroy", addresses[there]) for here, there in _pairs(links, addresses)])
+
+
+def _pairs(links: Iterable[Link], known: Container[str]) -> list[tuple[str, str]]:
+    """Return each pair of known ends once, with a node first."""
+    pairs = {(b, a) if a == CLIENT or (b != CLIENT and b < a) else (a, b) for a, b in links}
+    return sorted((a, b) for a, b in pairs if a in known and b in known)
 
 
 class IdleConnections:
     """`harness.runtime.network.Witness`."""
 
-    def __init__(self) -> None:
-        self._sockets: dict[frozenset[str], tuple[socket.socket, socket.socket]] = {}
+    _numbers: Final = itertools.count()
+
+    def __init__(self, at: At) -> None:
+        self._at = at
+        self._pairs: dict[str, tuple[str, str]] = {}
+        self._connected: list[str] = []
 
     @classmethod
-    async def open(cls, links: Iterable[Link], addresses: Mapping[str, str], run_in: RunIn) -> "IdleConnections":
+    async def open(cls, links: Iterable[Link], addresses: Mapping[str, str], at: At) -> "IdleConnections":
         """Open one connection over each pair of ends that can be connected now."""
-        opened = cls()
+        opened = cls(at)
         try:
-            for accepting, dialling in _pairs(links):
-                await opened._connect(accepting, dialling, addresses, run_in)
+            for accepting, dialling in _pairs(links, addresses):
+                key = f"{accepting}-{dialling}-{next(cls._numbers)}"
+                opened._pairs[key] = accepting, dialling
+                port = await at(accepting, "listen", key, addresses[accepting])
+                await at(dialling, "dial", key, addresses[accepting], port)
+                deadline = time.monotonic() + _CONNECT_S
+                while not (is_there := await at(accepting, "accept", key)) and time.monotonic() < deadline:
+                    await asyncio.sleep(_LOOK_S)
+                if is_there:  # else another fault cuts this link, and there is nothing to watch
+                    opened._connected.append(key)
         except BaseException:
-            opened.close()
+            await opened.close()
             raise
         return opened
 
-    async def _connect(self, accepting: str, dialling: str, addresses: Mapping[str, str], run_in: RunIn) -> None:
-        listener = await run_in(accepting, lambda: socket.create_server((addresses[accepting], 0), backlog=1))
-        dialled = await run_in(dialling, socket.socket)
-        loop = asyncio.get_running_loop()
-        listener.setblocking(False)
-        dialled.setblocking(False)
-        try:
-            async with asyncio.timeout(1.0):
-                await loop.sock_connect(dialled, listener.getsockname())
-                accepted, _ = await loop.sock_accept(listener)
-        except TimeoutError:
-            # Perhaps the harness was late, and the connection exists: look once more.
-            try:
-                accepted, _ = listener.accept()
-            except OSError:
-                # Another fault cuts this link, so there is nothing to watch.
-                dialled.close()
-                return
-            accepted.setblocking(False)
-        except OSError:
-            dialled.close()
-            return
-        finally:
-            listener.close()
-        self._sockets[frozenset((accepting, dialling))] = accepted, dialled
-
     async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
-        ends = [end for pair in self._sockets.values() for end in pair]
-        is_broken = dict(zip(ends, await asyncio.gather(*(_ended(end, timeout_s) for end in ends)), strict=True))
-        return {pair: is_broken[a] and is_broken[b] for pair, (a, b) in self._sockets.items()}
+        deadline = time.monotonic() + timeout_s
+        ends = {end for key in self._connected for end in self._pairs[key]}
+        while True:
+            # Read before looking: the harness itself may have been late.
+            is_last = time.monotonic() > deadline
+            broken = {end: await self._at(end, "broken") for end in ends}
+            ended = {
+                frozenset(self._pairs[key]): all(key in broken[end] for end in self._pairs[key])
+                for key in self._connected
+            }
+            if is_last or all(ended.values()):
+                return ended
+            await asyncio.sleep(_LOOK_S)
 
-    def close(self) -> None:
-        for pair in self._sockets.values():
-            for end in pair:
-                end.close()
-        self._sockets.clear()
-
-
-async def _ended(end: socket.socket, timeout_s: float) -> bool:
-    """Say whether an error broke the connection. A regular close or silence is no error."""
-    try:
-        try:
-            async with asyncio.timeout(timeout_s):
-                await asyncio.get_running_loop().sock_recv(end, 1)
-        except TimeoutError:
-            # Perhaps the harness was late: look once more.
-            end.recv(1)
-    except OSError as error:
-        return error.errno in _ENDS
-    return False
+    async def close(self) -> None:
+        for key, ends in self._pairs.items():
+            for end in ends:
+                await self._at(end, "close", key)

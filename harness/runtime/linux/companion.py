@@ -23,23 +23,28 @@ _ANSWER_BYTES: Final = 1 << 20
 ANSWER_TIMEOUT_S: Final = 8.0
 
 
+def start(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a companion in the network namespace of the calling thread; return it and our end of its socket."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            # -S: it needs nothing of site-packages, and starts in half the time without.
+            [sys.executable, "-S", "-m", module, str(theirs.fileno()), str(os.getpid())],
+            env={"PATH": os.defpath, "PYTHONPATH": str(source_tree()), "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            start_new_session=True,
+        )
+    ours.setblocking(False)
+    return process, ours
+
+
 class Companion:
     """One companion process: runs `module` with the number of its socket; see `companion_orders`."""
 
     def __init__(self, module: str) -> None:
         self._name = module.rpartition(".")[2]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                # -S: it needs nothing of site-packages, and starts in half the time without.
-                [sys.executable, "-S", "-m", module, str(theirs.fileno()), str(os.getpid())],
-                env={"PATH": os.defpath, "PYTHONPATH": str(source_tree()), "PYTHONDONTWRITEBYTECODE": "1"},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        ours.setblocking(False)
-        self._socket = ours
+        self._process, self._socket = start(module)
         #: One request at a time.
         self._asking = asyncio.Lock()
         self._failed: str | None = None

@@ -26,6 +26,7 @@ IPV4: Final = 2
 _NETLINK_NETFILTER: Final = 12
 _SUBSYSTEM: Final = 10 << 8
 
+HOOK_PREROUTING: Final = 0
 HOOK_INPUT: Final = 1
 HOOK_FORWARD: Final = 2
 HOOK_OUTPUT: Final = 3
@@ -93,6 +94,24 @@ def load_protocol() -> Expression:
 def load_mark() -> Expression:
     """NFT_META_MARK: four bytes in host order, as SO_MARK sets them."""
     return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(3)))
+
+
+def load_user() -> Expression:
+    """NFT_META_SKUID: the user of the sending process, four bytes in host order."""
+    return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(10)))
+
+
+def load_input_device() -> Expression:
+    """NFT_META_IIF: the number of the device that the packet came in by, four bytes in host order."""
+    return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(4)))
+
+
+def redirect(port: int) -> tuple[Expression, Expression]:
+    """Lead a new connection to this port of the machine itself; for chains of the kind "nat"."""
+    value = attribute(2, [attribute(1, struct.pack(">H", port))])
+    return _expression("immediate", attribute(1, _be32(_REGISTER)), value), _expression(
+        "redir", attribute(1, _be32(_REGISTER))
+    )
 
 
 def _compare(operator: int, value: bytes) -> Expression:
@@ -179,9 +198,9 @@ class Batch:
     def add_chain(self, name: str) -> None:
         self._add(3, [attribute(3, name)])
 
-    def add_hook_chain(self, name: str, hook: int, priority: int) -> None:
+    def add_hook_chain(self, name: str, hook: int, priority: int, kind: str = "filter") -> None:
         place = [attribute(1, _be32(hook)), attribute(2, _be32(priority))]
-        self._add(3, [attribute(3, name), attribute(4, place), attribute(5, _be32(1)), attribute(7, "filter")])
+        self._add(3, [attribute(3, name), attribute(4, place), attribute(5, _be32(1)), attribute(7, kind)])
 
     def add_verdict_map(self, name: str, key_length: int, map_id: int) -> None:
         """Add a map from `key_length` bytes to a verdict; rules of the same batch name it by `map_id`."""

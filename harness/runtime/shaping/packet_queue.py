@@ -70,23 +70,18 @@ def open_copier() -> socket.socket:
     return opened
 
 
-def open_here(where: Where) -> tuple[QueueRules, list[socket.socket]]:
-    """Open both sockets in the calling thread's network namespace, and set the rules that fill the queue.
+class PacketQueue:
+    """Both sockets, and the rules that fill the queue, in the calling thread's network namespace.
 
     Raises OSError with the kernel's explanation if it has no such queue.
     """
-    with contextlib.ExitStack() as undo:
-        sockets = [undo.enter_context(open_queue()), undo.enter_context(open_copier())]
-        rules = QueueRules(where)
-        undo.pop_all()
-    return rules, sockets
 
-
-class PacketQueue:
-    """Both sockets, for the process that shapes links."""
-
-    def __init__(self, queue: socket.socket, copier: socket.socket) -> None:
-        self._queue, self._copier = queue, copier
+    def __init__(self, where: Where) -> None:
+        with contextlib.ExitStack() as undo:
+            self._queue = undo.enter_context(open_queue())
+            self._copier = undo.enter_context(open_copier())
+            self.rules = QueueRules(where)
+            undo.pop_all()
         self._last_number = 0
         #: The number of packets that the kernel could not report to us and therefore dropped.
         self.untold = 0
@@ -132,10 +127,6 @@ class PacketQueue:
         except OSError:
             # There was no room, or the output hook of a cut link dropped it.
             return
-
-    def close(self) -> None:
-        self._queue.close()
-        self._copier.close()
 
 
 def _verdict(number: int, verdict: int) -> bytes:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fencepost.harness.runtime.links.packet_rules import Where
+from fencepost.harness.runtime.links.redirects import spare_proxies
 from fencepost.harness.runtime.linux import nftables
 
 TABLE: Final = "fencepost-queue"
@@ -39,6 +40,9 @@ def _rule_set(where: Where, *, native: bool) -> nftables.Batch:
     chains, _ = where.value
     for chain in chains:
         batch.add_hook_chain(chain, _HOOKS[chain], _PRIORITY)
+    if where is Where.NODE:
+        spare_proxies(batch)
+    for chain in chains:
         marked = nftables.equals(MARK.to_bytes(4, sys.byteorder))
         batch.add_rule(chain, nftables.load_mark(), marked, nftables.conclude(nftables.ACCEPT))
         batch.add_rule(chain, *both_addresses, nftables.look_up_verdict(MAP, 1))

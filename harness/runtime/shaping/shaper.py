@@ -1,17 +1,17 @@
 """The process that holds, drops and doubles packets of shaped links: `python -m harness.runtime.shaping.shaper`.
 
-Each network namespace with shaped links has a queue; its sockets come with the order "add". The order "set" contains
-the complete tables of all namespaces, {source and target address: shape}. Held packets of a link that is no longer in
-the tables go on at once, so that later packets, which are no longer queued, do not overtake them.
+There is one in each network namespace with shaped links: the lab's router, or each node's side-car. The order "set"
+contains the complete table, {source and target address: shape}. Held packets of a link that is no longer in the table
+go on at once, so that later packets, which are no longer queued, do not overtake them.
 """
 
 import heapq
 import select
-import socket
 import time
 from dataclasses import asdict
 from typing import Final
 
+from fencepost.harness.runtime.links.packet_rules import Where
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
 from fencepost.harness.runtime.network import Shape
 from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
@@ -24,7 +24,7 @@ now_ns: Final = time.monotonic_ns
 
 
 class _Field:
-    """One network namespace: its queue, the lanes of its shaped links, and the packets that they hold."""
+    """The queue of this namespace, the lanes of its shaped links, and the packets that they hold."""
 
     def __init__(self, queue: PacketQueue) -> None:
         self.queue = queue
@@ -45,6 +45,8 @@ class _Field:
             self._release([held for held in sorted(self.held) if held[2] in gone])
             self.held = [held for held in self.held if held[2] not in gone]
             heapq.heapify(self.held)
+        # After the lanes: queued packets must find their shape, and no packet may overtake held ones.
+        self.queue.rules.replace(shapes)
 
     def take(self) -> None:
         """Decide about some of the packets that have arrived."""
@@ -90,17 +92,18 @@ class _Field:
 class Shaper:
     def __init__(self) -> None:
         self._orders = Orders()
-        self._fields: dict[str, _Field] = {}
-        self._do = {"add": self._add, "remove": self._remove, "set": self._set, "counts": self._counts}
+        self._field: _Field | None = None
+        self._do = {"open": self._open, "set": self._set, "read": self._read, "counts": self._counts}
 
     def run(self) -> None:
         while True:
-            fields = list(self._fields.values())
-            next_ns = min((field.held[0][0] for field in fields if field.held), default=None)
-            wait_s = None if next_ns is None else max(0.0, (next_ns - now_ns()) / 1e9)
-            waiting: list[Orders | PacketQueue] = [self._orders, *(field.queue for field in fields)]
-            ready, _, _ = select.select(waiting, [], [], wait_s)
-            for field in fields:
+            field = self._field
+            waiting: list[Orders | PacketQueue] = [self._orders, *([field.queue] if field else [])]
+            due_ns = field.held[0][0] if field and field.held else None
+            ready, _, _ = select.select(
+                waiting, [], [], None if due_ns is None else max(0.0, (due_ns - now_ns()) / 1e9)
+            )
+            if field:
                 field.release_due()
                 if field.queue in ready:
                     field.take()
@@ -108,29 +111,26 @@ class Shaper:
             if self._orders in ready:
                 self._orders.carry_out(self._do)
 
-    def _add(self, order: Order, fds: list[int]) -> Order:
-        self._fields[order["field"]] = _Field(PacketQueue(*(socket.socket(fileno=fd) for fd in fds)))
+    def _open(self, order: Order, _: list[int]) -> Order:
+        if self._field is None:
+            self._field = _Field(PacketQueue(Where[order["where"]]))
         return {}
 
-    def _remove(self, order: Order, _: list[int]) -> Order:
-        self._fields.pop(order["field"]).queue.close()
-        return {}
+    def _opened(self) -> _Field:
+        if self._field is None:
+            raise OSError('"open" comes first')
+        return self._field
 
     def _set(self, order: Order, _: list[int]) -> Order:
-        for name, table in order["tables"].items():
-            self._fields[name].set({bytes.fromhex(key): Shape(**shape) for key, shape in table.items()})
+        self._opened().set({bytes.fromhex(key): Shape(**shape) for key, shape in order["table"].items()})
         return {}
 
+    def _read(self, _: Order, __: list[int]) -> Order:
+        """Return the keys whose packets the kernel hands over, as it lists them."""
+        return {"keys": [key.hex() for key in self._opened().queue.rules.read()]}
+
     def _counts(self, _: Order, __: list[int]) -> Order:
-        return {
-            "fields": {
-                name: {
-                    "untold": field.queue.untold,
-                    "lanes": {key.hex(): asdict(lane.counts.frozen()) for key, lane in field.lanes.items()},
-                }
-                for name, field in self._fields.items()
-            }
-        }
+        return {"lanes": {key.hex(): asdict(lane.counts.frozen()) for key, lane in self._opened().lanes.items()}}
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, Place
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.systems.kafka.failover.cell import NODES, REPLICAS, Cell, topics
@@ -263,7 +263,7 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     system = system_of(cell.system)
     options = failover_of(cell.system).options
     artifacts = Artifacts(**cell.artifacts)
-    placement = Placement(runtime="lab", nodes=NODES, members=system.members(NODES, options), links=Links.RULES)
+    placement = Placement(runtime="lab", nodes=NODES, members=system.members(NODES, options))
     runtime = await registry.runtime("lab").open(folder, placement, system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))

@@ -53,7 +53,6 @@ _READY_TIMEOUT_S: Final = 45.0
 _KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 _ACLS_IN_ZOOKEEPER: Final = "kafka.security.authorizer.AclAuthorizer"
 _ACLS_IN_KRAFT: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
 
 
 class Mode(StrEnum):
@@ -295,8 +294,6 @@ class _Server:
         endpoints = {}
         if self.is_broker:
             endpoints = {"CLIENT": self.place.dial(CLIENT_PORT), "BROKER": self.place.peer(BROKER_PORT)}
-        if self.is_controller and self.place.host and numbers(self.version) >= _LEADERS_NAME_THEMSELVES:
-            endpoints["CONTROLLER"] = self.place.peer(CONTROLLER_PORT)
         return {"advertised.listeners": server.endpoints(endpoints)} if endpoints else {}
 
     def protocols(self) -> dict[str, object]:

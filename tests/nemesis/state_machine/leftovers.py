@@ -5,6 +5,7 @@ Looked at is what the kernel tells, not what the harness remembers, wherever the
 """
 
 import asyncio
+import contextlib
 import os
 import re
 import socket
@@ -17,7 +18,9 @@ from fencepost.harness.runtime.clocks.memory import ClockError
 from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.disks.strace import tracers_of
 from fencepost.harness.runtime.lab.node import LabNode
-from fencepost.harness.runtime.linux import processes
+from fencepost.harness.runtime.linux import nftables, processes
+from fencepost.harness.runtime.network import CLIENT
+from fencepost.harness.runtime.shaping import queue_rules
 from tests.nemesis.state_machine.stage import Stage, mounts
 
 _NUMBER: Final = re.compile(r"\d+")
@@ -75,11 +78,13 @@ def node_state(stage: Stage, node: LabNode) -> dict[str, Any]:
 def links(stage: Stage) -> dict[str, Any]:
     """What stands in the way of packets, as the kernel tells it, and as the harness thinks."""
     network, shapes = stage.lab.network, stage.lab.network.shapes
-    shaped = {link for field, rules in shapes._rules.items() for link in shapes._spaces.links(field, rules.read())}
+    queued: dict[bytes, nftables.Verdict] = {}
+    with nftables.Nftables() as kernel, contextlib.suppress(FileNotFoundError):
+        queued = kernel.read_map(nftables.Batch(queue_rules.TABLE, nftables.IPV4), queue_rules.MAP)
     return {
         "shut, by the kernel": sorted(map(str, network.read_back())),
         "shut": sorted(map(str, network.blocked)),
-        "handed over by the kernel": sorted(map(str, shaped)),
+        "handed over by the kernel": sorted(map(str, shapes._stations.links(CLIENT, queued))),
         "shaped": sorted(map(str, shapes.in_force)),
         "waiting in the kernel's queue": _waiting(),
     }

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.runtime.network import Reach
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,16 +19,11 @@ class Kind:
         return self.placement.runtime == "containers"
 
 
-def _containers(links: Links) -> Placement:
-    return Placement(runtime="containers", links=links)
-
-
 KINDS: Final[Mapping[str, Kind]] = {
     "lab": Kind(placement=Placement()),
-    "rules": Kind(placement=_containers(Links.RULES)),
-    "sidecar": Kind(placement=_containers(Links.SIDECAR)),
-    "published": Kind(placement=_containers(Links.SIDECAR), published=True),
-    "toxiproxy": Kind(placement=_containers(Links.TOXIPROXY)),
+    "containers": Kind(placement=Placement(runtime="containers")),
+    "published": Kind(placement=Placement(runtime="containers"), published=True),
+    "streams": Kind(placement=Placement(runtime="containers", streams=True)),
 }
 
 
@@ -45,26 +39,14 @@ class Difference:
         return self.others.get(kind, self.usual)
 
 
-LINKS_OF_A_DEAD_NODE: Final = Difference(
-    Reach.OPEN,
-    {"rules": Reach.DROPPED},
-    "a probe is sent and heard in the node's network namespace (at the proxy with Toxiproxy); only with rules set from "
-    "this machine does that namespace end with the node's container",
-)
 DIAL_OF_A_DEAD_NODE: Final = Difference(
     "refused",
-    {"rules": "unanswered", "published": "ended", "toxiproxy": "ended or unanswered"},
-    "where the address outlives the server its kernel refuses; with rules set from this machine the address is gone "
-    "with the container; a published port and a proxy accept first, and then find nobody",
-)
-DROPPED_CONNECTION_GOES_ON: Final = Difference(
-    True,
-    {"toxiproxy": False},
-    "packets that are dropped are sent again by TCP once the link is healed; a connection through a proxy is ended "
-    "when its black hole is removed",
+    {"published": "ended", "streams": "ended"},
+    "the address outlives the server, and its kernel refuses; a published port and a proxy accept first, and then find "
+    "nobody",
 )
 HAS_STREAMS: Final = Difference(
     False,
-    {"toxiproxy": True},
+    {"streams": True},
     "packet rules do not see the bytes of a stream; only a proxy can hold them up",
 )

@@ -1,6 +1,6 @@
 """A cluster in a process of its own, as in a run, on which scenarios are played one after the other.
 
-    with Stage.open("rules", folder) as stage:
+    with Stage.open("containers", folder) as stage:
         stage.play("tests.runtime.conformance.servers:kill")        # raises AssertionError with what was raised inside
 
 The child enters the lab where that is the runtime, opens the cluster as the runner does, and makes it whole again
@@ -67,7 +67,7 @@ class Stage:
             "placement": {
                 "runtime": placement.runtime,
                 "nodes": placement.nodes,
-                "links": placement.links.value,
+                "streams": placement.streams,
                 "limited_data": placement.limited_data,
             },
             "artifacts": msgspec.to_builtins(artifacts),
@@ -130,18 +130,7 @@ def require(kind: str) -> None:
     if not KINDS[kind].needs_engine:
         require_lab()
         return
-    from fencepost.harness.base.errors import MachineError
-    from fencepost.harness.runtime.containers.engine.engine import facts
-    from fencepost.harness.runtime.containers.provider import chosen_links
-    from tests.lab_scenario import refuse
-
-    client = engine()
-    try:
-        chosen_links(KINDS[kind].placement.links, facts(client))
-    except MachineError as error:
-        refuse(f"{error.message}; remedy: {error.hint}")
-    finally:
-        client.close()
+    engine().close()
 
 
 # -- in the child -------------------------------------------------------------------------------------------------
@@ -196,9 +185,9 @@ async def _open(asked: dict[str, Any]) -> Any:
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.containers.cluster import Containers
     from fencepost.harness.runtime.containers.engine import engine as engines
-    from fencepost.harness.runtime.provider import Links, Placement
+    from fencepost.harness.runtime.provider import Placement
 
-    placement = Placement(**{**asked["placement"], "links": Links(asked["placement"]["links"])})
+    placement = Placement(**asked["placement"])
     artifacts = msgspec.convert(asked["artifacts"], Artifacts)
     folder, listeners = Path(asked["folder"]), registry.system("etcd").profile.listeners
     if KINDS[asked["kind"]].published:

@@ -1,4 +1,4 @@
-"""One suite for every runtime: the lab, and containers whose links are enforced in each of the possible ways.
+"""One suite for every runtime: the lab, and containers, with published ports and with proxies too.
 
 `kinds` names the runtimes and, with the reason, everything in which they are expected to differ. That a cluster which
 is closed in the middle of faults leaves nothing is looked at where the shared one is closed (`conftest`).
@@ -35,14 +35,11 @@ def test_every_shape_of_a_partition_is_exact(stage: Stage, text: str) -> None:
     stage.play("tests.runtime.conformance.links:shape", text=text)
 
 
-# Five containers are dear; how their links are set was looked at with three.
-_FIVE = [
-    pytest.param(*one.values, marks=one.marks if one.values[0] in ("lab", "rules") else (*one.marks, pytest.mark.long))
-    for one in MARKED
-]
+# Five containers are dear; how they differ was looked at with three.
+_ONCE = [one for one in MARKED if one.values[0] in ("lab", "containers")]
 
 
-@pytest.mark.parametrize("stage", _FIVE, indirect=True)
+@pytest.mark.parametrize("stage", _ONCE, indirect=True)
 def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
     """Two facts on one cluster, which is dear to open; the shared one stands for a living run beside it."""
     provider = registry.runtime(KINDS[stage.kind].placement.runtime)
@@ -60,8 +57,7 @@ def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
     stage.play("tests.runtime.conformance.servers:serves")
 
 
-# The way of the links has no part in this, so containers are asked once.
-@pytest.mark.parametrize("stage", [one for one in MARKED if one.values[0] in ("lab", "rules")], indirect=True)
+@pytest.mark.parametrize("stage", _ONCE, indirect=True)
 def test_limited_data_survive_a_kill_and_are_limited(stage: Stage) -> None:
     # Two write-ahead log segments of 64 MiB are laid out beforehand.
     with (

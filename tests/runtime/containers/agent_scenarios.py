@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import signal
 import socket
 import subprocess
@@ -21,11 +22,11 @@ from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.probe import Prober, SocketEnd
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
 from tests.runtime.links.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 
 #: The lab's own probe sockets have the usual one.
-PORT = 10079
+PORT = 10078
 SHAPES: list[dict[Link, Effect]] = [
     {link: effect for other in ("n2", "n3") for link in (Link("n1", other), Link(other, "n1"))}
     for effect in (Effect.DROP, Effect.RESET)
@@ -51,7 +52,7 @@ async def agents(lab: Lab, **options: float) -> AsyncIterator[Agents]:
     addresses = Addresses(places, HARNESS_ADDRESS)
     prober = Prober(places | {CLIENT: HARNESS_ADDRESS})
     ends = AgentEnds(prober, places | {CLIENT: HARNESS_ADDRESS}, addresses)
-    made = Agents(SidecarNetwork(addresses, {}, prober), {}, {})
+    made = Agents(SidecarNetwork(addresses, {}, prober, {}), {}, {})
     try:
         for name in lab.nodes:
             ours, theirs = socket.socketpair()
@@ -63,7 +64,9 @@ async def agents(lab: Lab, **options: float) -> AsyncIterator[Agents]:
             made.connections[name] = connection
             ends.add(connection, PORT)
         await open_agents(made.connections, places, port=PORT)
-        made.network = SidecarNetwork(addresses, made.connections, prober, **options)
+        made.network = SidecarNetwork(
+            addresses, made.connections, prober, places | {CLIENT: HARNESS_ADDRESS}, **options
+        )
         client = ProbeSocket(HARNESS_ADDRESS, PORT)
         prober.add_end(CLIENT, SocketEnd(client, places, prober.tell, PORT))
         yield made
@@ -105,6 +108,47 @@ async def shapes(lab: Lab, args: dict[str, Any]) -> Any:
 
 def _reach(effect: Effect) -> Reach:
     return Reach.RESET if effect is Effect.RESET else Reach.DROPPED
+
+
+async def slow_links(lab: Lab, args: dict[str, Any]) -> Any:
+    """Links shaped by the side-cars, felt by the datagrams of all ends; a helper that dies; idle connections reset."""
+    delay = Shape(delay_ns=20_000_000)
+    links = {
+        Link("n1", "n2"): delay,
+        Link(CLIENT, "n1"): Shape(delay_ns=20_000_000, duplicate=0.3, seed=1),
+        Link("n1", CLIENT): Shape(delay_ns=20_000_000, loss=0.3, seed=2),
+    }
+    async with agents(lab) as it:
+        network = it.network.shapes
+        seen: list[Any] = []
+        await network.apply(1, links)
+        seen.append(await network.read_back() == links.keys())
+        every = {link: links.get(link, Shape()) for link in all_links(lab.nodes)}
+        during = await network.measure(every)
+        seen.append(sorted(str(link) for link, passage in during.items() if (passage.least_ms or 0) >= 20))
+        seen.append([str(link) for link, passage in during.items() if passage.doubled])
+        seen.append([str(link) for link, passage in during.items() if passage.arrived < passage.sent])
+        _kill_shaper(it.processes["n2"].pid)
+        seen.append((await network.measure({Link("n1", "n2"): delay}))[Link("n1", "n2")].arrived > 0)
+        seen.append(await _message(network.apply(2, {})))
+        await network.apply(2, {})
+        again = await network.measure({Link("n1", "n2"): delay})
+        seen.append((again[Link("n1", "n2")].least_ms or 0) >= 20)
+        witness = await network.open_witness([Link("n1", "n2"), Link(CLIENT, "n3")])
+        seen.append(await network.break_connections([Link("n1", "n2")]))
+        ended = await witness.ended(0.5)
+        seen.append(sorted("-".join(sorted(pair)) for pair, gone in ended.items() if gone))
+        await witness.close()
+        await it.network.heal_all()
+        seen.append(sorted(map(str, await network.read_back())))
+        network.close()
+    return seen
+
+
+def _kill_shaper(agent: int) -> None:
+    for pid in Path(f"/proc/{agent}/task/{agent}/children").read_text().split():
+        if b"shaping.shaper" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(int(pid), signal.SIGKILL)
 
 
 async def many_probes(lab: Lab, args: dict[str, Any]) -> Any:

@@ -14,9 +14,8 @@ from pathlib import Path
 from fencepost.harness.runtime.containers import images
 from fencepost.harness.runtime.containers.cluster import Containers
 from fencepost.harness.runtime.containers.engine import engine as engines
-from fencepost.harness.runtime.containers.provider import chosen_links
 from fencepost.harness.runtime.node import NodeSpec
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 
 #: Says its arguments, counts its starts on the volume, then burns a little processor time for ever.
 SERVER = """
@@ -48,12 +47,12 @@ def spec(name: str, *arguments: str, conf: str = "one") -> NodeSpec:
 
 @contextlib.asynccontextmanager
 async def cluster(
-    folder: Path, *, nodes: int = 1, limited: bool = False, links: Links = Links.AUTO, address: str = ""
+    folder: Path, *, nodes: int = 1, limited: bool = False, streams: bool = False, address: str = ""
 ) -> AsyncIterator[Containers]:
     """Opened, not realised; closed at the end, which must not fail."""
     client = engines.connect(address, timeout_s=20.0)
     facts = engines.facts(client)
-    placement = Placement(runtime="containers", nodes=nodes, links=chosen_links(links, facts), limited_data=limited)
+    placement = Placement(runtime="containers", nodes=nodes, streams=streams, limited_data=limited)
     image = await asyncio.to_thread(images.ensure, client, images.own()["sidecar"])
     opened = await Containers.open(client, facts, folder, placement, {"client": 9000}, image)
     try:

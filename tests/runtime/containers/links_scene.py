@@ -13,10 +13,7 @@ from typing import TYPE_CHECKING, Any
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.containers.engine.engine import connect, facts
 from fencepost.harness.runtime.containers.engine.fabric import Site
-from fencepost.harness.runtime.containers.rules import by_sidecar as container_sidecar
-from fencepost.harness.runtime.containers.rules import from_here as container_rules
 from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
-from fencepost.harness.runtime.containers.rules.from_here import RulesFabric
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import members_alike
@@ -28,23 +25,35 @@ if TYPE_CHECKING:
     from docker.models.containers import Container
 
 PORT = 5000
+PEER_PORT = 6000
 LABEL = "org.fencepost.test"
+#: Echoes, but to "HOST SECONDS": what the echo there answers to the peers' port within these, and after how many ms.
 _SERVER = f"""
-import socketserver
+import socket, socketserver, threading, time
 class Echo(socketserver.StreamRequestHandler):
     def handle(self):
         for line in self.rfile:
-            self.wfile.write(line)
+            words = line.decode().split()
+            self.wfile.write(line if len(words) == 1 else told(*words).encode() + b"\\n")
+def told(host, wait_s):
+    begun = time.monotonic()
+    try:
+        with socket.create_connection((host, {PEER_PORT}), float(wait_s)) as dialled:
+            dialled.sendall(b"hello\\n")
+            answer = dialled.makefile().readline().strip() or "closed"
+    except TimeoutError:
+        answer = "nothing"
+    except OSError as error:
+        answer = type(error).__name__
+    return f"{{answer}} {{(time.monotonic() - begun) * 1000:.0f}}"
 socketserver.ThreadingTCPServer.allow_reuse_address = True
+peers = socketserver.ThreadingTCPServer(("", {PEER_PORT}), Echo)
+threading.Thread(target=peers.serve_forever, daemon=True).start()
 socketserver.ThreadingTCPServer(("", {PORT}), Echo).serve_forever()
 """
 
-#: How links are enforced, and whether container addresses are taken as out of reach.
-KINDS: dict[str, tuple[type[RulesFabric] | type[SidecarFabric], bool]] = {
-    "rules": (RulesFabric, False),
-    "sidecar": (SidecarFabric, False),
-    "published": (SidecarFabric, True),
-}
+#: Whether container addresses are taken as out of reach.
+KINDS = {"addresses": False, "published": True}
 
 
 def engine() -> "DockerClient":
@@ -58,10 +67,12 @@ def engine() -> "DockerClient":
 
 
 class Scene:
-    def __init__(self, client: "DockerClient", fabric: RulesFabric | SidecarFabric, image: str, prefix: str) -> None:
+    def __init__(self, client: "DockerClient", fabric: SidecarFabric, image: str, prefix: str) -> None:
         self.client = client
         self.fabric = fabric
         self.containers: dict[str, Container] = {}
+        #: What a fault looks at in a runtime.
+        self.nodes = dict.fromkeys(fabric.layout)
         self._image = image
         self._prefix = prefix
 
@@ -70,13 +81,17 @@ class Scene:
         return self.fabric.network
 
     @property
+    def streams(self) -> Any:
+        return self.fabric.streams
+
+    @property
     def names(self) -> list[str]:
         return list(self.fabric.layout)
 
     async def start(self, name: str) -> None:
-        """Start the server of a node, for the first time or again, and attach it, as the runtime does."""
+        """Start the server of a node, for the first time or again."""
 
-        def run() -> int | None:
+        def run() -> None:
             if name not in self.containers:
                 self.containers[name] = self.client.containers.create(
                     self._image,
@@ -87,11 +102,8 @@ class Scene:
                     **self.fabric.joining(name),
                 )
             self.containers[name].start()
-            self.containers[name].reload()
-            return self.containers[name].attrs["State"]["Pid"] or None
 
-        pid = await asyncio.to_thread(run)
-        await self.fabric.attach(name, self.containers[name].id or "", pid)
+        await asyncio.to_thread(run)
 
     async def kill(self, name: str) -> None:
         await asyncio.to_thread(self.containers[name].kill)
@@ -119,6 +131,11 @@ class Scene:
         except OSError as error:
             return type(error).__name__
 
+    async def ask_through(self, name: str, peer: str, wait_s: float = 30.0) -> tuple[str, int]:
+        """What a server is answered by its peer within `wait_s`, and how many milliseconds it took."""
+        answer, took_ms = (await self.ask(name, f"{self.fabric.layout[peer].address} {wait_s}")).split()
+        return answer, int(took_ms)
+
     async def until_served(self, name: str) -> None:
         async with asyncio.timeout(60.0):
             while await self.ask(name, timeout_s=1.0) != "hello":
@@ -139,18 +156,16 @@ class Scene:
 
 
 @contextlib.asynccontextmanager
-async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]:
+async def scene(kind: str, folder: Path, nodes: int = 3, *, streams: bool = False) -> AsyncIterator[Scene]:
     """A fabric of this kind with no server started yet."""
     from fencepost.harness.runtime.containers.images import ensure, own
 
     client = engine()
     prefix = f"fencepost-t{uuid.uuid4().hex[:8]}"
     found = facts(client)
-    why = container_rules.refusal(found) if kind == "rules" else container_sidecar.refusal(found)
-    if why is None and kind != "published" and not found.reachable:
-        why = "container addresses cannot be reached from here"
-    refuse(why and f"{why}; remedy: run the tests as root, with the engine on this machine")
-    opened, publish = KINDS[kind]
+    publish = KINDS[kind]
+    why = None if publish or found.reachable else "container addresses cannot be reached from here"
+    refuse(why and f"{why}; remedy: run the tests with the engine on this machine")
     image = await asyncio.to_thread(ensure, client, own()["sidecar"])
     site = Site(
         client=client,
@@ -159,14 +174,14 @@ async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]
         labels={LABEL: prefix},
         folder=folder,
         members=members_alike(nodes),
-        listeners={"client": PORT},
+        listeners={"client": PORT, "peer": PEER_PORT},
         image=lambda name: ensure(client, own()[name]),
         publish=publish,
     )
     made: Scene | None = None
-    fabric: RulesFabric | SidecarFabric | None = None
+    fabric: SidecarFabric | None = None
     try:
-        fabric = await opened.open(site)
+        fabric = await SidecarFabric.open(site, streams=streams)
         made = Scene(client, fabric, image, prefix)
         yield made
     finally:

@@ -22,7 +22,7 @@ from fencepost.harness.runtime.containers import given_image as container_images
 from fencepost.harness.runtime.containers import provider as containers
 from fencepost.harness.runtime.containers.engine import engine, network, ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, NoEngine
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.provider import Placement
 
 FACTS = EngineFacts(
     kind="docker",
@@ -166,32 +166,11 @@ class TestAsking:
             raise UsageError("mine")
 
 
-class TestLinks:
-    @pytest.fixture(autouse=True)
-    def _kernel(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(
-            "fencepost.harness.runtime.containers.rules.from_here.refusal",
-            lambda facts: None if facts.may_enter else "not to be entered",
-        )
-
-    def test_auto_takes_the_best(self) -> None:
-        assert containers.chosen_links(Links.AUTO, FACTS) is Links.RULES
-        assert containers.chosen_links(Links.AUTO, DESKTOP) is Links.SIDECAR
-        assert containers.chosen_links(Links.AUTO, ROOTLESS_V1) is Links.SIDECAR
-        assert containers.chosen_links(Links.TOXIPROXY, DESKTOP) is Links.TOXIPROXY
-
-    def test_asked_for_in_vain(self) -> None:
-        with pytest.raises(MachineError, match=r"--links rules is not possible with docker 20.*: the addresses of its"):
-            containers.chosen_links(Links.RULES, DESKTOP)
-        with pytest.raises(MachineError, match="not to be entered"):
-            containers.chosen_links(Links.RULES, replace(FACTS, may_enter=False))
-
+class TestChecks:
     def test_doctor_says_what_cannot_be_and_the_remedy(self) -> None:
         lines = {check.name: check for check in engine_checks.checks(ROOTLESS_V1)}
         assert not lines["pause (freezer)"].ok
         assert "cgroup version 2" in (lines["pause (freezer)"].remedy or "")
-        assert "not possible here" in lines["--links rules"].state
-        assert "the default here" in lines["--links sidecar"].state
         assert all(check.ok for check in engine_checks.checks(FACTS))
 
     def test_doctor_without_an_engine(self) -> None:
@@ -298,7 +277,7 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
 
     monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: ROOTLESS_V1)
-    placement = Placement(runtime="containers", links=Links.TOXIPROXY)
+    placement = Placement(runtime="containers")
     needs = {kind: registry.faults()[kind].needs for kind in faults}
     if refused:
         with pytest.raises(MachineError, match=f"{faults[0]} is not possible") as caught:
@@ -306,6 +285,8 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
         assert "cgroup" in str(caught.value.hint)
     else:
         assert containers.CONTAINERS.refuse_if_impossible(placement, needs) == placement
+        toxic = {"toxic": registry.faults()["toxic"].needs}
+        assert containers.CONTAINERS.refuse_if_impossible(placement, toxic).streams
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:

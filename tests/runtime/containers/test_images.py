@@ -20,7 +20,6 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import maven
 from fencepost.harness.runtime.containers import images
 from fencepost.harness.runtime.containers.images import (
-    agent,
     folder,
     machine,
     parts,
@@ -34,47 +33,18 @@ from fencepost.systems.kafka.server import versions
 GNU = shutil.which("ldd") is not None and not Path("/etc/alpine-release").exists()
 
 
-class TestAgentFiles:
-    def test_parents_and_imports(self) -> None:
-        assert list(agent.module_files("fencepost.harness.base.errors")) == [
-            "fencepost/__init__.py",
-            "fencepost/harness/__init__.py",
-            "fencepost/harness/base/__init__.py",
-            "fencepost/harness/base/errors.py",
-        ]
-
-    def test_imports_for_the_type_checker_are_left_out(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(agent, "source_tree", lambda: tmp_path)
-        (tmp_path / "fencepost").mkdir()
-        (tmp_path / "fencepost" / "__init__.py").touch()
-        (tmp_path / "fencepost" / "used.py").touch()
-        (tmp_path / "fencepost" / "typed.py").write_text("import msgspec\n")
-        (tmp_path / "fencepost" / "agent.py").write_text(
-            "from typing import TYPE_CHECKING\n"
-            "from fencepost import used\n"
-            "if TYPE_CHECKING:\n"
-            "    from fencepost.typed import Typed\n"
-        )
-        files = agent.module_files("fencepost.agent")
-        assert list(files) == ["fencepost/__init__.py", "fencepost/agent.py", "fencepost/used.py"]
-
-    def test_anything_but_the_standard_library_is_refused(self) -> None:
-        with pytest.raises(HarnessError, match=r"imports click, but its Python has the standard library only"):
-            agent.module_files("fencepost.harness.cli.app")
-
-    def test_module_that_is_not_there(self) -> None:
-        with pytest.raises(HarnessError, match=r"imports fencepost\.harness\.no_such, which is not there"):
-            agent.module_files("fencepost.harness.no_such")
-
-    def test_agent_runs_on_these_files_alone(self, tmp_path: Path) -> None:
-        for target, source in agent.module_files().items():
-            (tmp_path / target).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source, tmp_path / target)
-        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {agent.AGENT} as a; print(a.__file__)"
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=30, check=False
-        )
-        assert done.stdout.startswith(str(tmp_path)), done.stderr
+def test_the_side_car_runs_on_its_files_alone(tmp_path: Path) -> None:
+    parts.write_folder(images.own()["sidecar"].recipe().parts(), tmp_path / "context")
+    runtime = "fencepost.harness.runtime"
+    names = ("containers.rules.sidecar_agent", "shaping.shaper", "shaping.passage_meter")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path / 'context' / 'fencepost')!r}); import " + ", ".join(
+        f"{runtime}.{name}" for name in names
+    )
+    code += f"; print({runtime}.shaping.shaper.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.stdout.startswith(str(tmp_path)), done.stderr
 
 
 class TestParts:

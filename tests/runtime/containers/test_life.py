@@ -12,7 +12,6 @@ from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts
 from fencepost.harness.runtime.containers.state import look
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Links
 from tests.runtime.containers.cluster_scene import cluster, spec, until
 
 pytestmark = [pytest.mark.containers, pytest.mark.usefixtures("engine")]
@@ -145,10 +144,10 @@ def test_command_that_is_not_there(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("links", [Links.SIDECAR, Links.TOXIPROXY])
-def test_nothing_is_left(tmp_path: Path, engine: DockerClient, links: Links) -> None:
+@pytest.mark.parametrize("streams", [False, True])
+def test_nothing_is_left(tmp_path: Path, engine: DockerClient, streams: bool) -> None:
     async def run() -> str:
-        async with cluster(tmp_path, nodes=2, limited=True, links=links) as it:
+        async with cluster(tmp_path, nodes=2, limited=True, streams=streams) as it:
             await it.realise([spec("n1"), spec("n2")])
             await asyncio.gather(*(node.start() for node in it.nodes.values()))
             await it.nodes["n1"].pause()
@@ -167,7 +166,7 @@ def test_cancelled_at_any_point(tmp_path: Path, engine: DockerClient, after_s: f
     opened: list[str] = []
 
     async def work() -> None:
-        async with cluster(tmp_path, nodes=2, links=Links.SIDECAR) as it:
+        async with cluster(tmp_path, nodes=2) as it:
             opened.append(it.run_id)
             await it.realise([spec("n1"), spec("n2")])
             await asyncio.gather(*(node.start() for node in it.nodes.values()))

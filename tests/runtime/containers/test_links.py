@@ -1,4 +1,4 @@
-"""Links of real containers, by every way that rules are set: each shape enforced, proven exactly, undone."""
+"""Links of real containers: each shape enforced, proven exactly, undone."""
 
 import asyncio
 from itertools import permutations
@@ -8,12 +8,8 @@ import pytest
 import uvloop
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
-from fencepost.harness.runtime.containers.rules.from_here import RulesFabric
-from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from tests.runtime.containers.links_scene import KINDS, between, engine, left_behind, scene
-from tests.runtime.links.exact_probe import probe_exactly
 
 pytestmark = pytest.mark.containers
 
@@ -86,49 +82,10 @@ def test_a_node_that_starts_again_finds_its_links_as_they_are(kind: str, tmp_pat
     asyncio.run(run())
 
 
-def test_a_dead_node_is_reached_by_nothing_and_its_namespace_holds_up_nobody(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with scene("rules", tmp_path) as it:
-            await it.start_all()
-            assert isinstance(it.fabric, RulesFabric)
-            assert 0 < it.fabric.last_attach_s < 30
-            await it.kill("n2")
-            wanted = {link: Reach.DROPPED if "n2" in link else Reach.OPEN for link in all_links(it.names)}
-            assert await probe_exactly(it.network, wanted) == wanted
-            await it.network.apply(1, {Link("n1", "n2"): DROP})
-            # Gone before it could be entered: not an error, its exit is told elsewhere.
-            await it.fabric.attach("n2", "0", 2**22 - 1)
-            await it.network.heal_all()
-
-    asyncio.run(run())
-
-
-def test_a_refused_change_leaves_every_node_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        async with scene("rules", tmp_path) as it:
-            await it.start_all()
-            await it.network.apply(1, {Link("n3", "n1"): DROP})
-            with monkeypatch.context() as patched:
-
-                def refuse(state: object) -> None:
-                    raise OSError(22, "refused for the test")
-
-                patched.setattr(it.network._maps["n3"], "replace", refuse)
-                with pytest.raises(HarnessError, match=r"the links of n3 could not be changed: .*refused for the test"):
-                    await it.network.apply(2, between(["n1"], ["n2", "n3"], RESET))
-                with pytest.raises(HarnessError, match="n3"):
-                    await it.network.heal_all()
-            await it.network.apply(1, {Link("n3", "n1"): DROP})
-            await it.prove({Link("n3", "n1"): DROP})
-
-    asyncio.run(run())
-
-
 def test_a_dead_sidecar_is_named(tmp_path: Path) -> None:
     async def run() -> None:
-        async with scene("sidecar", tmp_path) as it:
+        async with scene("addresses", tmp_path) as it:
             await it.start_all()
-            assert isinstance(it.fabric, SidecarFabric)
             await asyncio.to_thread(it.client.containers.get(it.fabric.sidecars["n2"]).kill)
             async with asyncio.timeout(60):
                 while it.fabric._connections["n2"]._transport is not None:
@@ -164,8 +121,7 @@ def test_sidecars_end_with_the_harness(tmp_path: Path) -> None:
     """The connection to a side-car's stdin is cut, as when the harness is killed: it ends by itself."""
 
     async def run() -> None:
-        async with scene("sidecar", tmp_path, nodes=1) as it:
-            assert isinstance(it.fabric, SidecarFabric)
+        async with scene("addresses", tmp_path, nodes=1) as it:
             sidecar = it.client.containers.get(it.fabric.sidecars["n1"])
             it.fabric._connections["n1"].close()
             assert (await asyncio.to_thread(sidecar.wait, timeout=60))["StatusCode"] == 0

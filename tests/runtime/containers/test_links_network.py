@@ -1,6 +1,5 @@
 """What is decided before any packet flows: the subnet, the shares of the nodes, whom to suspect of shut links."""
 
-import os
 from ipaddress import IPv4Network
 from types import SimpleNamespace
 from typing import Any
@@ -10,10 +9,8 @@ from docker.errors import APIError
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.containers.engine import network as engine_network
-from fencepost.harness.runtime.containers.rules import by_sidecar as container_sidecar
-from fencepost.harness.runtime.containers.rules import from_here as container_rules
 from fencepost.harness.runtime.links.open_links import guess
-from fencepost.harness.runtime.links.packet_rules import Addresses, refuse_unknown, share
+from fencepost.harness.runtime.links.packet_rules import Addresses, share
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
@@ -118,13 +115,6 @@ def test_keys_lead_back_to_links_whatever_the_client_is_called() -> None:
     assert addresses.state(links, "n2") == {}
 
 
-def test_unknown_ends_are_refused() -> None:
-    refuse_unknown([Link("n1", CLIENT)], ["n1", CLIENT])
-    for link in (Link("n1", "n1"), Link("n1", "n2")):
-        with pytest.raises(Exception, match="there is no link"):
-            refuse_unknown([link], ["n1", CLIENT])
-
-
 NODES = ["n1", "n2", "n3"]
 
 
@@ -139,13 +129,3 @@ NODES = ["n1", "n2", "n3"]
 )
 def test_who_may_be_guilty(shut: list[Link], words: str) -> None:
     assert words in guess(shut, "10.78.0.0/24")
-
-
-def test_what_an_engine_must_be_for_rules_from_here() -> None:
-    def facts(**changes: Any) -> Any:
-        return SimpleNamespace(**{"rootless": False, "same_kernel": True, "may_enter": True, **changes})
-
-    assert "rootless" in (container_rules.refusal(facts(rootless=True)) or "root")
-    assert "kernel" in (container_rules.refusal(facts(same_kernel=False)) or "") or os.geteuid() != 0
-    assert "pid namespace" in (container_rules.refusal(facts(may_enter=False)) or "") or os.geteuid() != 0
-    assert container_sidecar.refusal(facts(rootless=True, same_kernel=False)) is None

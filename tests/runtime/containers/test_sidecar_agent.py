@@ -45,7 +45,7 @@ def test_an_agent_that_is_late_is_named_and_nothing_is_left_of_the_fault() -> No
 
 
 def test_an_image_of_another_version_is_refused() -> None:
-    assert "image has version 1, the harness 2" in run_scenario(f"{HERE}:other_version", nodes=1)
+    assert "image has version 2, the harness 3" in run_scenario(f"{HERE}:other_version", nodes=1)
 
 
 _AGENT = (sys.executable, "-S", "-m", "fencepost.harness.runtime.containers.rules.sidecar_agent")
@@ -67,10 +67,20 @@ def test_it_ends_when_a_socket_is_closed_that_holds_its_answer_unread() -> None:
         assert agent.wait(60) == 0
 
 
-def test_what_it_imports_is_little() -> None:
-    from fencepost.harness.runtime.containers.images.agent import module_files
-
-    assert len([name for name in module_files() if not name.endswith("__init__.py")]) <= 10
+def test_links_are_slow_in_the_side_cars() -> None:
+    ours = ["client>n1", "n1>client", "n1>n2"]
+    assert run_scenario(f"{HERE}:slow_links") == [
+        True,
+        ours,
+        ["client>n1"],
+        ["n1>client"],
+        True,
+        "the side-car of n2 refused: shaper, a process of the side-car, has ended",
+        True,
+        1,
+        ["n1-n2"],
+        [],
+    ]
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 1000])

@@ -1,90 +1,66 @@
-"""Links through Toxiproxy on a real engine: every direction alone, every toxic felt, no way around, nothing left."""
+"""Toxics on a real engine: the servers' own connections meet them, each is felt and healed, cuts go on as ever."""
 
 import asyncio
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from fencepost.harness.base.errors import MachineError
 from fencepost.harness.faults.kind import View
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.containers.toxiproxy.addresses import Star
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
-from fencepost.harness.runtime.provider import Links, Placement
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Toxic
+from fencepost.harness.runtime.provider import Placement
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
-from tests.runtime.containers.star_scene import star
-from tests.runtime.links.exact_probe import probe_exactly
+from tests.runtime.containers.links_scene import between, scene
 
 pytestmark = pytest.mark.containers
 
-DROP, RESET = Effect.DROP, Effect.RESET
 
-
-def between(left: list[str], right: list[str]) -> dict[Link, Effect]:
-    return {link: DROP for a in left for b in right for link in (Link(a, b), Link(b, a))}
-
-
-def test_every_direction_of_every_link_is_cut_alone_and_heals(tmp_path: Path) -> None:
+def test_the_servers_own_connections_meet_toxics_and_cuts(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with star(tmp_path) as scene:
-            await scene.prove({})
-            # The split of one node, with the servers' own traffic as a third witness.
-            cut = between(["n1"], ["n2", "n3"])
-            await scene.network.apply(1, cut)
-            await scene.prove(cut)
-            assert await scene.ask("n1", "n2", wait_s=0.4) == "nothing"
-            assert await scene.ask("n3", "n1", wait_s=0.4) == "nothing"
-            assert await scene.ask("n2", "n3") == "hello"
-            # Two faults share links: what the second holds stays shut when the first heals.
-            await scene.network.apply(2, {Link("n1", "n2"): DROP, Link("n3", CLIENT): DROP})
-            await scene.network.withdraw(1)
-            await scene.prove({Link("n1", "n2"): DROP, Link("n3", CLIENT): DROP})
-            # Nothing that n1 sends reaches n2: no request, and no answer to what n2 asked.
-            assert await scene.ask("n1", "n2", wait_s=0.4) == "nothing"
-            assert await scene.ask("n2", "n1", wait_s=0.4) == "nothing"
-            assert await scene.ask("n1", "n3") == "hello"
-            assert await scene.ask("n3", "n1", timeout_s=1.0) == "silence", "the answer to the client is swallowed"
-            await scene.network.apply(2, {Link(CLIENT, "n2"): RESET})
-            await scene.prove({Link(CLIENT, "n2"): RESET})
-            assert await scene.ask("n2", "n3") in ("ConnectionResetError", "ended")
-            await scene.network.heal_all()
-            await scene.prove({})
-            await scene.until_served()
-            # A killed node that starts again is behind the same cut.
-            await scene.network.apply(3, {Link("n2", "n3"): DROP})
-            await asyncio.to_thread(scene.containers["n2"].kill)
-            await asyncio.to_thread(scene.containers["n2"].wait, timeout=60)
-            await scene.prove({Link("n2", "n3"): DROP})
-            await scene.start("n2")
-            assert await _settled(scene, "n2", "n1") == "hello"
-            assert await scene.ask("n2", "n3", wait_s=0.4) == "nothing"
-            # Somebody opens the link behind our back: the probe says so.
-            await asyncio.to_thread(scene.fabric.network._links.control.reset)
-            opened = {Link("n2", "n3"): Reach.OPEN}
-            assert await probe_exactly(scene.network, opened) == opened
-            await scene.network.heal_all()
-            await scene.until_served()
+        async with scene("addresses", tmp_path, streams=True) as it:
+            await it.start_all()
+            await asyncio.gather(*(it.until_served(name) for name in it.names))
+            assert (await it.ask_through("n1", "n2"))[0] == "hello"
+            # Two faults share a link; each direction of it alone; an open link is not late.
+            slow = Toxic(kind="latency", attributes={"latency": 150})
+            await it.streams.apply(1, {Link("n1", "n2"): slow})
+            await it.streams.apply(2, {Link("n1", "n2"): slow, Link(CLIENT, "n3"): slow})
+            assert (await it.ask_through("n1", "n2"))[1] >= 300
+            assert (await it.ask_through("n2", "n1"))[1] >= 300, "what n1 answers to n2 is the same link"
+            await it.streams.withdraw(1)
+            assert (await it.ask_through("n1", "n2"))[1] >= 150
+            assert set(await it.streams.read_back()) == {Link("n1", "n2"), Link(CLIENT, "n3")}
+            # Packet rules cut what the proxies say to each other, and the probes prove it as ever.
+            cut = between(["n1"], ["n2"], Effect.DROP)
+            await it.network.apply(3, cut)
+            await it.prove(cut)
+            assert (await it.ask_through("n1", "n2", 0.5))[0] == "nothing"
+            assert (await it.ask_through("n3", "n2"))[0] == "hello"
+            await it.network.apply(4, between(["n3"], [CLIENT], Effect.DROP))
+            assert await it.ask("n3", timeout_s=0.5) == "nothing"
+            # A proxy is controlled and measured over a link that is cut, and where its node is dead.
+            await it.kill("n3")
+            assert (await it.streams.measure([Link("n3", "n1")]))[Link("n3", "n1")].round_trips_ms
+            await it.network.heal_all()
+            assert await it.streams.read_back() == {}
+            await it.prove({})
+            await it.start("n3")
+            await it.until_served("n3")
 
     asyncio.run(scenario())
 
 
-async def _settled(scene: Any, source: str, target: str) -> str:
-    async with asyncio.timeout(60.0):
-        while (said := await scene.ask(source, target, wait_s=0.4, timeout_s=1.0)) != "hello":
-            await asyncio.sleep(0.02)
-    return str(said)
-
-
-@pytest.mark.parametrize("publish", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["addresses", "published"])
-def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) -> None:
-    placement = Placement(runtime="containers", links=Links.TOXIPROXY)
+@pytest.mark.parametrize(
+    "kind", ["addresses", pytest.param("published", marks=pytest.mark.slow)], ids=["addresses", "published"]
+)
+def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, kind: str) -> None:
+    placement = Placement(runtime="containers", why_not=lambda _: None)
     view = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
-    kinds = [
+    toxics = [
         "latency:latency=60ms:jitter=10ms",
         "bandwidth:rate=100",
         "slow-close:delay=200ms",
@@ -96,38 +72,19 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
     ]
 
     async def scenario() -> None:
-        async with star(tmp_path, publish=publish) as scene:
-            for number, kind in enumerate(kinds):
+        async with scene(kind, tmp_path, streams=True) as it:
+            await it.start_all()
+            await asyncio.gather(*(it.until_served(name) for name in it.names))
+            for number, toxic in enumerate(toxics):
                 faults = registry.faults()
-                (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, placement)
+                (spec,) = parse_faults(f"toxic:leader:kind={toxic}:links=all:direction=in", faults, placement)
                 resolved = acting.aimed(faults["toxic"], spec, view, random.Random(0))
-                injected = await acting.inject(faults["toxic"], number, resolved, cluster_of(scene))
+                injected = await acting.inject(faults["toxic"], number, resolved, cluster_of(it))
                 assert injected.outcome is FaultOutcome.INSTALLED, injected.text
-                if kind == "black-hole":
-                    assert await scene.ask("n1", "n2", wait_s=0.4) == "nothing"
-                    assert await scene.ask("n1", "n3") == "hello"
-                healed = await acting.heal(faults["toxic"], number, resolved, cluster_of(scene))
+                if toxic == "black-hole":
+                    assert (await it.ask_through("n1", "n2", 0.4))[0] == "nothing"
+                    assert (await it.ask_through("n1", "n3"))[0] == "hello"
+                healed = await acting.heal(faults["toxic"], number, resolved, cluster_of(it))
                 assert healed.outcome is FaultOutcome.HEALED, healed.text
-            await scene.prove({})
-            await scene.until_served()
-
-    asyncio.run(scenario())
-
-
-def test_a_way_around_the_proxies_is_found_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a second address that each network does lead to, its own server on another port, counts as forbidden."""
-    planted = Star.forbidden
-
-    def forbidden(self: Star, number: int) -> list[tuple[str, int]]:
-        own = [spec.listen.rpartition(":") for spec in self.proxies() if spec.listen.startswith(self.server(number))]
-        return [*planted(self, number), (own[-1][0], int(own[-1][2]))]
-
-    monkeypatch.setattr(Star, "forbidden", forbidden)
-
-    async def scenario() -> None:
-        async with star(tmp_path, starts=False) as scene:
-            with pytest.raises(MachineError, match="past Toxiproxy") as caught:
-                await scene.fabric.await_links(10.0)
-            assert "from the network of n" in caught.value.message
 
     asyncio.run(scenario())

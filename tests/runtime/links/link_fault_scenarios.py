@@ -10,11 +10,12 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.network import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Shape
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
+from tests.runtime.links.link_scenarios import stations
 
 
 async def faults(lab: Lab, args: dict[str, Any]) -> Any:
@@ -51,10 +52,17 @@ async def not_as_asked(lab: Lab, args: dict[str, Any]) -> Any:
     resolved = _resolved(lab, "link:n1:latency=20ms:links=client:direction=in", 1)
     await shapes.prepare()
     # The kernel hands packets over, and the process lets them pass.
-    shapes._rules[CLIENT].replace([shapes._spaces._keys[CLIENT] + shapes._spaces._keys["n1"]])  # type: ignore[attr-defined]
-    shapes._shaper.ask = _done  # type: ignore[union-attr, method-assign]
+    await shapes.apply(1, {Link(CLIENT, "n1"): Shape()})
+    shaper = stations(lab).shaping
+    assert shaper is not None
+    asked = shaper.ask
+
+    async def ask(do: str, **fields: Any) -> dict[str, Any]:
+        return {} if do == "set" else await asked(do, **fields)
+
+    shaper.ask = ask  # type: ignore[method-assign]
     proof = await acting.inject(fault, 1, resolved, cluster)
-    del shapes._shaper.ask  # type: ignore[union-attr]
+    del shaper.ask
     return [proof.outcome, proof.text]
 
 
@@ -68,7 +76,7 @@ async def cut_short(lab: Lab, args: dict[str, Any]) -> Any:
         injecting = asyncio.create_task(acting.inject(fault, number, resolved, cluster))
         await asyncio.sleep(after_ms / 1e3)
         if args["kills"]:
-            companion = (shapes._meter, shapes._shaper)[number % 2]
+            companion = (stations(lab).measuring, stations(lab).shaping)[number % 2]
             assert companion is not None
             os.kill(companion.pid, signal.SIGKILL)
         else:
@@ -86,10 +94,6 @@ async def cut_short(lab: Lab, args: dict[str, Any]) -> Any:
         left = [*map(str, await shapes.read_back()), *map(str, shapes.in_force)]
         found.append([*(str(proof.outcome) for proof in proven), *left])
     return found
-
-
-async def _done(do: str, **_: Any) -> dict[str, Any]:
-    return {"fields": {}}
 
 
 def _resolved(lab: Lab, text: str, seed: int) -> Resolved:

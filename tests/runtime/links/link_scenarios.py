@@ -4,7 +4,6 @@
 # ruff: noqa: ASYNC240
 
 import asyncio
-import concurrent.futures
 import os
 import random
 import signal
@@ -14,14 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.lab.lab import HARNESS_ADDRESS, Lab
-from fencepost.harness.runtime.lab.node import NamespaceThread
-from fencepost.harness.runtime.links.namespaces import NodeSpaces
-from fencepost.harness.runtime.links.packet_rules import Addresses
+from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.linux.netlink import Routing
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
-from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
+from fencepost.harness.runtime.shaping.stations import RouterStations
 from tests.runtime.links.exact_probe import HEARD_S, probe_exactly
 
 PORT = 5001
@@ -124,9 +119,10 @@ async def shaper_dies(lab: Lab, args: dict[str, Any]) -> Any:
     """Without the process that holds packets they pass, and the next change is refused with the reason."""
     shapes, link = lab.network.shapes, Link("n1", "n2")
     await shapes.apply(1, {link: Shape(delay_ns=200 * _MS)})
-    assert shapes._shaper is not None
-    os.kill(shapes._shaper.pid, signal.SIGKILL)
-    shapes._shaper._process.wait()
+    shaper = stations(lab).shaping
+    assert shaper is not None
+    os.kill(shaper.pid, signal.SIGKILL)
+    shaper._process.wait()
     after = (await shapes.measure({link: Shape()}, 20))[link]
     said = ""
     try:
@@ -143,12 +139,13 @@ async def shaper_put_off(lab: Lab, args: dict[str, Any]) -> Any:
     shapes, link = lab.network.shapes, Link("n1", "n2")
     shape = Shape(delay_ns=20 * _MS)
     await shapes.apply(1, {link: shape})
-    assert shapes._shaper is not None
+    shaper = stations(lab).shaping
+    assert shaper is not None
     measuring = asyncio.create_task(shapes.measure({link: shape}))
     await asyncio.sleep(0.05)
-    os.kill(shapes._shaper.pid, signal.SIGSTOP)
+    os.kill(shaper.pid, signal.SIGSTOP)
     await asyncio.sleep(1.0)
-    os.kill(shapes._shaper.pid, signal.SIGCONT)
+    os.kill(shaper.pid, signal.SIGCONT)
     passage = (await measuring)[link]
     return passage.sent - passage.arrived
 
@@ -157,9 +154,11 @@ async def ends_with_the_lab(lab: Lab, args: dict[str, Any]) -> Any:
     """The processes that hold and measure end when the lab is closed."""
     shapes = lab.network.shapes
     await shapes.prepare()
-    assert shapes._shaper is not None
-    assert shapes._meter is not None
-    pids = [shapes._shaper.pid, shapes._meter.pid]
+    shaper = stations(lab).shaping
+    assert shaper is not None
+    meter = stations(lab).measuring
+    assert meter is not None
+    pids = [shaper.pid, meter.pid]
     before = [Path(f"/proc/{pid}").exists() for pid in pids]
     await lab.close()
     return [before, [Path(f"/proc/{pid}").exists() for pid in pids]]
@@ -172,54 +171,11 @@ async def resets(lab: Lab, args: dict[str, Any]) -> Any:
     witness = await shapes.open_witness([*named, Link("n2", "n3"), Link(CLIENT, "n3")])
     count = await shapes.break_connections(named)
     ended = await witness.ended(0.5)
-    witness.close()
+    await witness.close()
     return [count, sorted("-".join(sorted(pair)) for pair, gone in ended.items() if gone), len(ended)]
 
 
-async def in_the_nodes_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
-    """Shaped where containers are: in each node's own namespace, which may be a new one after a restart."""
-    addresses = {name: place.address for name, place in lab.layout.items()} | {"n9": "10.77.0.9"}
-    dead = NamespaceThread("n9")
-    dead.call(_loopback_up)
-    with concurrent.futures.ThreadPoolExecutor(1) as entering:
-        spaces = NodeSpaces(Addresses(addresses, HARNESS_ADDRESS), addresses, HARNESS_ADDRESS, entering)
-        shapes = LinkShapes(spaces)
-        for name, node in lab.nodes.items():
-            spaces.take(name, os.dup(node.thread.namespace_fd))
-        # A dead container's namespace has no device any more.
-        spaces.take("n9", os.dup(dead.namespace_fd))
-        links = {
-            Link("n1", "n2"): Shape(delay_ns=20 * _MS),
-            Link(CLIENT, "n1"): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=1),
-            Link("n1", CLIENT): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=2),
-        }
-        await shapes.apply(1, links)
-        handed = [await shapes.read_back() == links.keys()]
-        during = await shapes.measure({link: links.get(link, Shape()) for link in all_links(lab.nodes)})
-        # n1 is started again, elsewhere.
-        spaces.take("n1", os.dup(lab.nodes["n1"].thread.namespace_fd))
-        await shapes.renew("n1")
-        again = await shapes.measure(links)
-        handed.append(await shapes.read_back() == links.keys())
-        # n2 is gone.
-        await shapes.forget("n2")
-        spaces.forget("n2")
-        await shapes.withdraw(1)
-        after = await shapes.measure(dict.fromkeys(links, Shape()))
-        there = await shapes.measure({Link("n1", "n9"): Shape(), Link("n1", "n3"): Shape()})
-        shapes.close()
-        spaces.close()
-    dead.close()
-    return [
-        handed,
-        sorted(str(link) for link, passage in during.items() if (passage.least_ms or 0) >= 20),
-        sorted(str(link) for link, passage in during.items() if passage.doubled),
-        sorted(str(link) for link, passage in again.items() if (passage.least_ms or 0) >= 20),
-        sorted(str(link) for link, passage in after.items() if (passage.least_ms or 0) < 20),
-        sorted(map(str, there)),
-    ]
-
-
-def _loopback_up() -> None:
-    with Routing() as routing:
-        routing.set_up(socket.if_nametoindex("lo"))
+def stations(lab: Lab) -> RouterStations:
+    made = lab.network.shapes._stations
+    assert isinstance(made, RouterStations)
+    return made

@@ -100,15 +100,3 @@ def test_its_processes_end_with_the_lab() -> None:
 
 def test_idle_connections_are_reset_at_once() -> None:
     assert run_scenario(f"{HERE}:resets") == [2, ["client-n1", "n1-n2"], 4]
-
-
-def test_in_containers_each_nodes_own_namespace_shapes_its_share() -> None:
-    ours = ["client>n1", "n1>client", "n1>n2"]
-    assert run_scenario(f"{HERE}:in_the_nodes_namespaces") == [
-        [True, True],
-        ours,
-        ["client>n1", "n1>client"],
-        ours,
-        ["client>n1", "n1>client"],
-        ["n1>n3"],
-    ]

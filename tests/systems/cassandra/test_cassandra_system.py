@@ -24,11 +24,9 @@ IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
 BY_ACCORD = CassandraOptions(transactions=Transactions.ACCORD)
 
 
-def place(number: int, host: str = "") -> Place:
+def place(number: int) -> Place:
     folder = Path(f"/n{number}")
-    return Place(
-        name=f"n{number}", number=number, address=f"10.0.0.{number}", folder=folder, data=folder, kept=folder, host=host
-    )
+    return Place(name=f"n{number}", number=number, address=f"10.0.0.{number}", folder=folder, data=folder, kept=folder)
 
 
 PATHS = {"java": "java", "classpath": "/jars/a.jar"}
@@ -84,11 +82,6 @@ def test_only_registers_and_sets_are_ordered_by_accord(transactions: Transaction
     by_accord = {name for name, text in tables.items() if "transactional_mode = 'full'" in text}
     wanted = {"pairs", "sets", "lists"} if transactions is Transactions.ACCORD else set()
     assert len(tables) > 2 and by_accord == wanted
-
-
-def test_a_proxy_is_refused() -> None:
-    with pytest.raises(UsageError, match="a proxy hides"):
-        CASSANDRA.specs({"n1": place(1, "proxy")}, Artifacts(version="5.0.9", paths={}, sha256={}), CassandraOptions())
 
 
 @pytest.mark.parametrize(("release", "java"), [("4.1.10", 11), ("5.0.6", 17), ("5.0.9", 17), ("6.0-alpha2", 17)])

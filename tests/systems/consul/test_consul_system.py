@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,12 +76,6 @@ def test_keys_that_a_release_does_not_know_are_left_out() -> None:
     assert configured(ConsulOptions(log_store="wal"))["raft_logstore"] == {"backend": "wal"}
     with pytest.raises(UsageError, match=r"Consul 1\.13\.9 keeps raft's log in boltdb alone"):
         configured(ConsulOptions(log_store="wal"), "1.13.9")
-
-
-def test_gossip_does_not_pass_a_proxy() -> None:
-    layout = {name: replace(place, host=name, port_shift=place.number) for name, place in LAYOUT.items()}
-    with pytest.raises(UsageError, match="UDP"):
-        CONSUL.specs(layout, artifacts(), ConsulOptions())
 
 
 class TestSettings:

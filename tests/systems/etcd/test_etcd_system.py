@@ -211,29 +211,23 @@ def test_the_generated_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
         assert made == (ROOT / "systems/etcd/wire" / name).read_text(), f"{name} differs; see the proto file's head"
 
 
-def _proxied(number: int) -> Place:
-    """As under Toxiproxy: named by host, told apart by port, dialled by the harness elsewhere."""
-    return Place(
-        name=f"n{number}",
-        number=number,
-        address=f"10.0.{number}.10",
-        folder=Path("/fencepost"),
-        data=Path("/data"),
-        kept=Path(f"/kept/n{number}"),
-        host=f"n{number}",
-        port_shift=number,
-        endpoints={2379: ("127.0.0.1", 4000 + number)},
-    )
-
-
-def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_on() -> None:
-    layout = {f"n{i}": _proxied(i) for i in (1, 2, 3)}
+def test_in_an_image_the_harness_dials_where_the_runtime_says() -> None:
+    layout = {
+        f"n{number}": Place(
+            name=f"n{number}",
+            number=number,
+            address=f"10.0.0.{number}",
+            folder=Path("/fencepost"),
+            data=Path("/data"),
+            kept=Path(f"/kept/n{number}"),
+            endpoints={2379: ("127.0.0.1", 4000 + number)},
+        )
+        for number in (1, 2, 3)
+    }
     inside = ETCD.releases.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
     (spec, *_) = ETCD.specs(layout, inside, ETCD.profile.options())
     assert spec.argv[0] == "etcd"
-    assert "--initial-cluster=n1=http://n1:2381,n2=http://n2:2382,n3=http://n3:2383" in spec.argv
-    assert "--initial-advertise-peer-urls=http://n1:2381" in spec.argv
-    assert "--listen-peer-urls=http://10.0.1.10:2381" in spec.argv
+    assert "--initial-cluster=n1=http://10.0.0.1:2380,n2=http://10.0.0.2:2380,n3=http://10.0.0.3:2380" in spec.argv
     assert "--data-dir=/data/etcd" in spec.argv
     assert layout["n2"].dial(2379) == ("127.0.0.1", 4002)
 

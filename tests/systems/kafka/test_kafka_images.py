@@ -36,7 +36,6 @@ def of_ours(system: str, version: str) -> ImageFacts:
 
 
 def specs(system: System, found: ImageFacts, options: Mapping[str, object] | None = None) -> dict[str, NodeSpec]:
-    """On places as they are behind Toxiproxy, where peers dial another host and port than the harness."""
     own = system.profile.parse_options(options or {})
     layout = {
         member.name: Place(
@@ -46,8 +45,6 @@ def specs(system: System, found: ImageFacts, options: Mapping[str, object] | Non
             folder=Path("/fencepost"),
             data=Path("/data"),
             kept=Path("/kept"),
-            host=member.name,
-            port_shift=number,
             roles=member.roles,
         )
         for number, member in enumerate(system.members(3, own), 1)
@@ -109,28 +106,12 @@ def test_every_node_runs_out_of_the_image_and_its_log_is_configured_whichever_it
         assert spec.environment == {}
 
 
-def test_peers_dial_one_name_and_a_port_of_each_node() -> None:
+def test_peers_dial_one_another_where_each_listens() -> None:
     node = settings(specs(KRAFT, of_ours("kraft", "4.3.1"), {"combined": True})["n2"])
-    assert node["listeners"] == "CLIENT://10.0.0.2:9092,CONTROLLER://10.0.0.2:9095,BROKER://10.0.0.2:9196"
-    assert node["controller.quorum.voters"] == "1@n1:9094,2@n2:9095,3@n3:9096"
-    assert node["advertised.listeners"] == "CLIENT://10.0.0.2:9092,BROKER://n2:9196,CONTROLLER://n2:9095"
-    apart = specs(KRAFT, of_ours("kraft", "4.3.1"))
-    assert settings(apart["n1"])["advertised.listeners"] == "CONTROLLER://n1:9094"
-    assert settings(apart["b1"])["advertised.listeners"] == "CLIENT://10.0.0.4:9092,BROKER://b1:9198"
-
-
-def test_releases_that_refuse_it_are_not_told_where_controllers_are() -> None:
-    old = specs(KRAFT, of_ours("kraft", "3.7.0"))
-    assert "advertised.listeners" not in settings(old["n1"])
-    assert (
-        "CONTROLLER"
-        not in settings(specs(KRAFT, of_ours("kraft", "3.7.0"), {"combined": True})["n1"])["advertised.listeners"]
-    )
-
-
-def test_brokers_dial_zookeeper_where_it_listens() -> None:
-    found = specs(KAFKA_ZK, of_ours("kafka-zk", "3.9.2"))
-    assert settings(found["b1"])["zookeeper.connect"] == "z1:2182,z2:2183,z3:2184"
-    keeper = found["z2"].files["zoo.cfg"].splitlines()
-    assert "clientPort=2183" in keeper
-    assert "server.3=z3:2891:3891" in keeper
+    assert node["listeners"] == "CLIENT://10.0.0.2:9092,CONTROLLER://10.0.0.2:9093,BROKER://10.0.0.2:9194"
+    assert node["controller.quorum.voters"] == "1@10.0.0.1:9093,2@10.0.0.2:9093,3@10.0.0.3:9093"
+    assert node["advertised.listeners"] == "CLIENT://10.0.0.2:9092,BROKER://10.0.0.2:9194"
+    assert "advertised.listeners" not in settings(specs(KRAFT, of_ours("kraft", "4.3.1"))["n1"])
+    keeper = specs(KAFKA_ZK, of_ours("kafka-zk", "3.9.2"))
+    assert settings(keeper["b1"])["zookeeper.connect"] == "10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181"
+    assert "server.3=10.0.0.3:2888:3888" in keeper["z2"].files["zoo.cfg"].splitlines()

@@ -195,14 +195,12 @@ def test_an_image_is_run_by_java_or_by_its_own_entry_point(
         folder=Path("/fencepost"),
         data=Path("/data"),
         kept=Path("/kept"),
-        host="n1",
-        port_shift=1,
     )
     inside = ZOOKEEPER.releases.in_image(facts)
     (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.profile.options())
     assert inside.version == "3.9.3"
     assert spec.argv[0] == argv
-    assert "server.1=n1:2889:3889" in spec.files["zoo.cfg"]
+    assert "server.1=10.0.0.1:2888:3888" in spec.files["zoo.cfg"]
     assert "dataDir=/data\n" in spec.files["zoo.cfg"]
     if labels:
         assert spec.argv[-1] == "/fencepost/zoo.cfg"

@@ -3,7 +3,6 @@
     folder    `docker/` of this repository: one Dockerfile per image, and the pinned versions
     parts     the files of a build context: as a digest, as an archive for an engine, as a folder for people
     machine   the parts from this machine: a Java runtime, the libraries that a program needs
-    agent     the modules of fencepost that the side-car runs
     recipes   the parts of each image: a system declares its own image, the runtime declares the others
     plans     each recipe on its base, and the labels that show whether an image is up to date
     building  `ensure`, `build`: the engine's side

@@ -17,14 +17,21 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError, command_line
+from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes, sha256_of
-from fencepost.harness.runtime.containers.images import agent, folder, machine, parts
+from fencepost.harness.runtime.containers.images import folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
 
 #: The prefix of every image's name.
 OWNER: Final = "fencepost"
 _PARTS_DIGITS: Final = 12
 _TAG_LONGEST: Final = 128
+_PACKAGE: Final = source_tree() / "fencepost"
+#: What the side-car consists of, below `harness`.
+_SIDECAR: Final = (
+    *("base/errors.py", "base/source_tree.py", "runtime/network.py", "runtime/containers/rules/sidecar_agent.py"),
+    *("runtime/links/*.py", "runtime/linux/*.py", "runtime/shaping/*.py"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +159,7 @@ def _toxiproxy(version: str) -> Recipe:
 
 
 def _sidecar(_: str) -> Recipe:
-    files = agent.module_files()
+    files = {f"fencepost/{path.relative_to(_PACKAGE)}": path for path in _sidecar_files()}
     return Recipe(
         name="sidecar",
         version=importlib.metadata.version("fencepost"),
@@ -160,6 +167,13 @@ def _sidecar(_: str) -> Recipe:
         parts=lambda: [parts.file(f"fencepost/{target}", path) for target, path in files.items()],
         base=folder.pinned()["sidecar"].base,
     )
+
+
+def _sidecar_files() -> list[Path]:
+    """Return the modules of the side-car, whose Python has the standard library only, and their packages' heads."""
+    modules = [path for name in _SIDECAR for path in _PACKAGE.glob(f"harness/{name}")]
+    heads = {above / "__init__.py" for path in modules for above in path.parents if above.is_relative_to(_PACKAGE)}
+    return sorted({*modules, *heads})
 
 
 def _java(_: str) -> Recipe:

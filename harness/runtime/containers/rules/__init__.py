@@ -1,1 +1,1 @@
-"""Packet rules inside a container's network namespace, set from this machine or by a side-car."""
+"""Packet rules inside a container's network namespace, set by a side-car."""

@@ -1,8 +1,11 @@
-"""Links of containers by packet rules that a side-car sets, for nodes whose namespaces this machine cannot enter.
+"""What connects the containers of one cluster: a network, and a side-car in each node's place in it.
 
-This is for a rootless engine, an engine in a virtual machine (Docker Desktop), or a harness that is not root. Each node
-has a side-car with NET_ADMIN and no other capability. The side-car owns the network namespace and the address, and the
-node's container joins it. So a restarted node finds its links as they were, and no packet passes a cut in between.
+Each node has a side-car with NET_ADMIN and NET_RAW and no other capability, which sets the packet rules there and
+shapes the links. The side-car owns the network namespace and the address, and the node's container joins it. So a
+restarted node finds its links as they were, and no packet passes a cut in between. Nothing of this needs root here, or
+an engine on this kernel.
+
+With `streams`, a Toxiproxy server joins each namespace too, and the node's connections are led through it.
 
 With `publish`, this machine cannot reach the containers' addresses: the client's ports are published on this machine's
 loopback address, and each node learns under which addresses the engine shows the client.
@@ -16,7 +19,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import FencepostError, MachineError
-from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
+from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.engine.fabric import Site
 from fencepost.harness.runtime.containers.engine.network import (
     NODES_MAX,
@@ -28,18 +31,24 @@ from fencepost.harness.runtime.containers.engine.network import (
     remove_network,
 )
 from fencepost.harness.runtime.containers.rules.agent_connection import AgentConnection
-from fencepost.harness.runtime.containers.rules.from_here import UNLIMITED_REFUSALS
 from fencepost.harness.runtime.containers.rules.published_end import PublishedEnd
 from fencepost.harness.runtime.containers.rules.sidecar_network import AgentEnds, SidecarNetwork, open_agents
+from fencepost.harness.runtime.containers.toxiproxy.server import Server
+from fencepost.harness.runtime.containers.toxiproxy.start import remove_server, start_server
+from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStreams
+from fencepost.harness.runtime.containers.toxiproxy.wiring import Wiring
 from fencepost.harness.runtime.links.open_links import until_open
 from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.probe import PORT, Prober, open_socket
+from fencepost.harness.runtime.links.redirects import CONTROL
 from fencepost.harness.runtime.network import CLIENT, Link
 from fencepost.harness.runtime.node import Place
 
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
+#: By default the kernel sends one ICMP error a second to an address, after a burst of six; probes need more.
+UNLIMITED_REFUSALS: Final = {"net.ipv4.icmp_ratemask": "0"}
 #: A side-car without stdin ends within milliseconds; otherwise it is killed after this time.
 _END_TIMEOUT_S: Final = 3.0
 #: Limits of learning the client's addresses: each attempt takes one connection and one datagram per node.
@@ -47,24 +56,17 @@ _LEARN_TIMEOUT_S: Final = 10.0
 _LEARN_ROUND_S: Final = 0.1
 
 
-def refusal(engine: EngineFacts) -> str | None:
-    """Return why side-cars of this engine cannot enforce links; None when no reason is known.
-
-    Only the first side-car shows whether the engine's kernel has nf_tables.
-    """
-    del engine  # every engine can start containers with NET_ADMIN, and nothing more is needed
-    return None
-
-
 class SidecarFabric:
-    """A fabric of side-cars; see `harness.runtime.containers.engine.fabric.Fabric`. Made by `SidecarFabric.open`."""
+    """Made by `SidecarFabric.open`."""
 
-    def __init__(self, site: Site, network: EngineNetwork) -> None:
+    def __init__(self, site: Site, network: EngineNetwork, *, streams: bool) -> None:
         self._site = site
         self._engine_network = network
-        self._ports = _choose_ports(site) if site.publish else None
+        self._with_streams = streams
+        addresses = {name: network.address(number) for number, name in enumerate(site.names, 1)}
+        self._wiring = Wiring(site.members, site.listeners, addresses)
+        self._ports = self._choose_ports() if site.publish else None
         self._layout = make_layout(site, network, self._ports)
-        addresses = {name: place.address for name, place in self._layout.items()}
         self._ends_addresses = addresses | {CLIENT: network.gateway}
         self._addresses = Addresses(addresses, network.gateway)
         self._prober = Prober(self._ends_addresses)
@@ -75,8 +77,12 @@ class SidecarFabric:
         self._closed = False
 
     @classmethod
-    async def open(cls, site: Site) -> "SidecarFabric":
-        """Make the network and start the side-cars. Raises MachineError when the engine cannot do it."""
+    async def open(cls, site: Site, *, streams: bool = False) -> "SidecarFabric":
+        """Make the network and start the side-cars. Raises MachineError when the engine cannot do it.
+
+        Args:
+            streams: lead every connection through a proxy, for faults of byte streams.
+        """
         if not 1 <= site.node_count <= NODES_MAX:
             raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {site.node_count}")
         image = await asyncio.to_thread(site.image, "sidecar")
@@ -84,9 +90,11 @@ class SidecarFabric:
         network = await asyncio.to_thread(
             make_network, site.client, site.prefix, site.labels, internal=not site.publish
         )
-        fabric = cls(site, network)
+        fabric = cls(site, network, streams=streams)
         try:
             await fabric._start(image)
+            if streams:
+                await fabric._start_proxies(await asyncio.to_thread(site.image, "toxiproxy"))
         except BaseException:
             await fabric.close()
             raise
@@ -102,8 +110,8 @@ class SidecarFabric:
         return self._network
 
     @property
-    def streams(self) -> None:
-        """Links are enforced by packet rules: there is no proxy to hold up a stream."""
+    def streams(self) -> ToxiproxyStreams | None:
+        return self.network.streams
 
     @property
     def sidecars(self) -> Mapping[str, str]:
@@ -111,11 +119,9 @@ class SidecarFabric:
         return {name: container.id or "" for name, container in self._sidecars.items()}
 
     def joining(self, name: str) -> Mapping[str, Any]:
+        """Return the arguments of the docker SDK's `containers.create` that put node `name` into its place."""
         # Name, hosts file, ports and kernel settings belong to the side-car, like the namespace.
         return {"network_mode": f"container:{self._sidecars[name].id}"}
-
-    async def attach(self, name: str, container_id: str, pid: int | None) -> None:
-        """Do nothing: the namespace belongs to the side-car, and its links stayed in force."""
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
         await until_open(self.network, list(self._layout), timeout_s, str(self._engine_network.subnet))
@@ -131,12 +137,43 @@ class SidecarFabric:
                 raise result
         addresses = {name: place.address for name, place in self._layout.items()}
         await open_agents(self._connections, addresses, listen=self._site.publish)
-        self._network = SidecarNetwork(self._addresses, self._connections, self._prober)
+        # Where ports are published, this machine's clock and datagrams are another kernel's.
+        measured = addresses if self._site.publish else self._ends_addresses
+        self._network = SidecarNetwork(self._addresses, self._connections, self._prober, measured)
         published = self._open_client_end()
         for connection in self._connections.values():
             self._ends.add(connection, published=published)
         if published is not None:
             await self._learn_client(published)
+
+    async def _start_proxies(self, image: str) -> None:
+        """Start a Toxiproxy server in each node's namespace, and lead the node's connections through it."""
+        starting = [
+            asyncio.to_thread(start_server, self._site, image, place, self.joining(name), self._wiring.proxies(name))
+            for name, place in self._layout.items()
+        ]
+        started = await asyncio.gather(*starting, return_exceptions=True)
+        servers: dict[str, Server] = {}
+        for name, server in zip(self._layout, started, strict=True):
+            if isinstance(server, BaseException):
+                raise server
+            servers[name] = server
+            await self._connections[name].ask("redirect", rules=self._wiring.redirects(name))
+        probes = {
+            link: self._layout[name].dial(port)
+            for name in self._layout
+            for link, port in self._wiring.probe_ports(name).items()
+        }
+        self.network.streams = ToxiproxyStreams(self._wiring, servers, probes)
+
+    def _choose_ports(self) -> dict[str, dict[int, int]]:
+        """Choose for each node the ports of this machine for the listeners that we dial, for probes and for proxies."""
+        inside = {member.name: [*self._site.dialled(member).values(), PORT] for member in self._site.members}
+        if self._with_streams:
+            for name, ports in inside.items():
+                ports += [CONTROL, *self._wiring.probe_ports(name).values()]
+        free = free_ports(sum(map(len, inside.values())))
+        return {name: {port: free.pop() for port in ports} for name, ports in inside.items()}
 
     def _start_one(self, name: str, image: str) -> socket.socket:
         """Create, attach and start the side-car of `name`, in a thread; return its stdin and stdout."""
@@ -150,8 +187,7 @@ class SidecarFabric:
             for protocol in ("tcp", "udp")
             if protocol == "tcp" or inside == PORT
         }
-        hint = "fencepost doctor shows what this engine can do; --links toxiproxy needs no special rights"
-        with asking(f"starting the side-car of {name}", MachineError, hint):
+        with asking(f"starting the side-car of {name}", MachineError):
             container = client.containers.create(
                 image,
                 name=f"{self._site.prefix}-{name}-links",
@@ -163,7 +199,8 @@ class SidecarFabric:
                 ports=loopback,
                 sysctls=UNLIMITED_REFUSALS,
                 cap_drop=["ALL"],
-                cap_add=["NET_ADMIN"],
+                # To set rules and hold packets; to send the second copy of a packet that arrives twice.
+                cap_add=["NET_ADMIN", "NET_RAW"],
                 security_opt=["no-new-privileges"],
                 read_only=True,
                 # Its stdin ends with our attachment, so that it does not outlive us. Only we get its output.
@@ -212,8 +249,7 @@ class SidecarFabric:
         except TimeoutError:
             raise MachineError(
                 f"published ports of side-cars do not answer within {_LEARN_TIMEOUT_S:g} s",
-                hint="TCP and UDP ports published on 127.0.0.1 must lead into containers; "
-                "--links toxiproxy needs only TCP",
+                hint="TCP and UDP ports published on 127.0.0.1 must lead into containers",
             ) from None
 
     async def _learn(self, published: PublishedEnd, name: str) -> None:
@@ -230,8 +266,12 @@ class SidecarFabric:
             return
         self._closed = True
         self._prober.close()
+        if self._network is not None:
+            self._network.shapes.close()
         for connection in self._connections.values():
             connection.close()
+        if self._with_streams:
+            await asyncio.gather(*(asyncio.to_thread(remove_server, self._site, name) for name in self._layout))
         failures = [
             failure
             for failure in await asyncio.gather(
@@ -244,13 +284,6 @@ class SidecarFabric:
             await asyncio.to_thread(remove_network, self._site.client, self._engine_network)
         if failures:
             raise failures[0]
-
-
-def _choose_ports(site: Site) -> dict[str, dict[int, int]]:
-    """Choose for each node the ports of this machine for the listeners that we dial, and for probes."""
-    inside = {member.name: (*site.dialled(member).values(), PORT) for member in site.members}
-    free = free_ports(sum(map(len, inside.values())))
-    return {name: {port: free.pop() for port in ports} for name, ports in inside.items()}
 
 
 def _attach(container: "Container") -> socket.socket:

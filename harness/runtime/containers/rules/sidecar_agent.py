@@ -1,4 +1,4 @@
-"""The agent in a side-car: sets the packet rules of its network namespace, and sends and receives probes there.
+"""The agent in a side-car: sets the packet rules of its network namespace, sends and receives probes, shapes links.
 
 Its messages are lines of JSON over stdin and stdout. The harness asks {"id": 7, "do": "set", ...} and gets {"id": 7,
 ...} back, with "error" in it if the request failed. In between come lines without an id, one for every probe that
@@ -11,30 +11,48 @@ written in hexadecimal digits.
     send      probes                           [tag, address, port] each
     drain     -                                reports everything that arrived so far, then answers
     clients   -                                -> the source addresses of the connections that the listener accepted
+    idle      call, arguments                  -> result of that method of `links.resets.IdleEnd`
+    redirect  rules                            leads connections through proxies; see `links.redirects.redirect`
+    pass_on   to, order                        to a process that shapes or measures links, started now if need be
 
 The agent ends with its stdin, so that no namespace outlives the harness. It needs only the standard library.
 """
 
+import functools
 import json
 import os
 import selectors
 import socket
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
 from fencepost.harness.runtime.links.packet_rules import LinkMap, Where
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket, Seen
+from fencepost.harness.runtime.links.redirects import redirect
+from fencepost.harness.runtime.links.resets import IdleEnd
+from fencepost.harness.runtime.linux.companion import start
 from fencepost.harness.runtime.network import Effect, Reach
 
-VERSION: Final = 1
+VERSION: Final = 2
 #: The greeting for every connection to the listener: it proves that both directions of a connection work.
 GREETING: Final = b"fencepost\n"
 _READ_BYTES: Final = 1 << 16
+_ANSWER_BYTES: Final = 1 << 20
 #: The most pending connections of the listener.
 _BACKLOG: Final = 64
 
 Answer = dict[str, Any]
+
+
+class Helper:
+    """A process of this side-car that holds or measures packets; it answers orders in their order."""
+
+    def __init__(self, module: str) -> None:
+        self.process, self.socket = start(module)
+        self.waiting: deque[int] = deque()
+        self.has_ended = False
 
 
 class Agent:
@@ -46,14 +64,19 @@ class Agent:
         self._map: LinkMap | None = None
         self._probes: ProbeSocket | None = None
         self._clients: list[str] = []
+        self._idle = IdleEnd()
+        self._helpers: dict[str, Helper] = {}
         self._unread = b""
-        self._do: dict[str, Callable[[Answer], Answer]] = {
+        self._do: dict[str, Callable[[Answer], Answer | None]] = {
             "open": self._open,
             "set": self._set,
             "read": self._read,
             "send": self._send,
             "drain": self._drain,
             "clients": lambda _: {"clients": self._clients},
+            "idle": lambda request: {"result": getattr(self._idle, request["call"])(*request["arguments"])},
+            "pass_on": self._pass_on,
+            "redirect": self._redirect,
         }
 
     def run(self, commands: int) -> None:
@@ -70,12 +93,16 @@ class Agent:
     def _take(self, data: bytes) -> bool:
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
-            self._write(self.answer(json.loads(line)))
+            answer = self.answer(json.loads(line))
+            if answer is not None:
+                self._write(answer)
         return bool(data)
 
-    def answer(self, request: Answer) -> Answer:
+    def answer(self, request: Answer) -> Answer | None:
+        """Carry out a request; return None when a helper answers it later."""
         try:
-            return {"id": request["id"], **self._do[request["do"]](request)}
+            fields = self._do[request["do"]](request)
+            return None if fields is None else {"id": request["id"], **fields}
         except (OSError, RuntimeError) as error:
             return {"id": request["id"], "error": str(error)}
         except (LookupError, ValueError, TypeError) as error:
@@ -111,6 +138,44 @@ class Agent:
         self._tell_probes()
         return {}
 
+    def _pass_on(self, request: Answer) -> None:
+        module = request["to"]
+        helper = self._helpers.get(module)
+        if helper is None:
+            helper = self._helpers[module] = Helper(module)
+            heard = functools.partial(self._hear, module, helper)
+            self._selector.register(helper.socket, selectors.EVENT_READ, heard)
+        if helper.has_ended:
+            del self._helpers[module]
+            raise RuntimeError(_ended(module))
+        helper.waiting.append(request["id"])
+        try:
+            helper.socket.send(json.dumps(request["order"], separators=(",", ":")).encode())
+        except BrokenPipeError:
+            return  # its end is heard next, which answers
+
+    def _hear(self, module: str, helper: Helper) -> None:
+        """Pass on an answer of the helper. When it has ended, one request is told so before another one is started."""
+        try:
+            data = helper.socket.recv(_ANSWER_BYTES)
+        except ConnectionResetError:
+            data = b""  # it ended with an order unread
+        if data:
+            self._write({"id": helper.waiting.popleft(), **json.loads(data)})
+            return
+        self._selector.unregister(helper.socket)
+        helper.socket.close()
+        helper.process.wait()
+        helper.has_ended = True
+        if helper.waiting:
+            del self._helpers[module]
+        for number in helper.waiting:
+            self._write({"id": number, "error": _ended(module)})
+
+    def _redirect(self, request: Answer) -> Answer:
+        redirect(**request["rules"])
+        return {}
+
     def _opened_map(self) -> LinkMap:
         if self._map is None:
             raise RuntimeError('"open" comes first')
@@ -138,6 +203,10 @@ class Agent:
                 connection.send(GREETING)
             except OSError:
                 return  # a reset, which is exactly what its other end wants to detect
+
+
+def _ended(module: str) -> str:
+    return f"{module.rpartition('.')[2]}, a process of the side-car, has ended"
 
 
 def _as_message(seen: Seen) -> Answer:

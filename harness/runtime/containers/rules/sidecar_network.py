@@ -7,8 +7,8 @@ of containers; `by_sidecar` starts the agents in side-cars.
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, Final
 
 from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.runtime.containers.rules.agent_connection import (
@@ -19,11 +19,16 @@ from fencepost.harness.runtime.containers.rules.agent_connection import (
 )
 from fencepost.harness.runtime.containers.rules.published_end import WAY_BACK, PublishedEnd
 from fencepost.harness.runtime.containers.rules.sidecar_agent import VERSION
-from fencepost.harness.runtime.links.packet_rules import Addresses, State, refuse_unknown
+from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStreams
+from fencepost.harness.runtime.links.packet_rules import Addresses, State, Where
 from fencepost.harness.runtime.links.probe import PORT, Prober
 from fencepost.harness.runtime.links.probe_socket import Seen
-from fencepost.harness.runtime.links.rules_in_force import Contributions
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.links.resets import IdleEnd
+from fencepost.harness.runtime.links.rules_in_force import Enforcer
+from fencepost.harness.runtime.linux.companion import Companion
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
+from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
+from fencepost.harness.runtime.shaping.stations import METER, SHAPER
 
 #: The time limit from the start of an agent's container to its first answer: its Python must start.
 _OPEN_TIMEOUT_S: Final = 20.0
@@ -104,71 +109,114 @@ class AgentEnds:
         self._prober.tell(seen)
 
 
-class SidecarNetwork:
-    """The links of the cluster; see `harness.runtime.network.Network`."""
+class SidecarStations:
+    """`harness.runtime.shaping.stations.Stations`: each node's side-car has a queue, the harness only its own end."""
 
-    #: None: an agent sets rules, but it does not hold packets.
-    shapes: Final = None
+    def __init__(
+        self, addresses: Addresses, connections: Mapping[str, AgentConnection], ends: Mapping[str, str]
+    ) -> None:
+        self._addresses, self._connections = addresses, connections
+        self.ends = dict(ends)
+        self.fields: Final = tuple(connections)
+        self.meters: Final = len(ends)
+        self._idle = IdleEnd()
+        self._meter: Companion | None = None
+        #: The processes of side-cars that have answered, and have not failed since.
+        self._ready: set[tuple[str, str]] = set()
+
+    async def prepare(self) -> bool:
+        if self._meter is not None and self._meter.has_failed:
+            self._meter.close()
+            self._meter = None
+        if CLIENT in self.ends and self._meter is None:
+            self._meter = Companion(METER)
+            await self._meter.ask("add", end=CLIENT, address=self.ends[CLIENT])
+        orders = {(name, SHAPER): {"do": "open", "where": Where.NODE.name} for name in self.fields}
+        orders |= {(name, METER): {"do": "add", "end": name, "address": self.ends[name]} for name in self.fields}
+        missing = orders.keys() - self._ready
+        await asyncio.gather(*(self._pass_on(*key, ANSWER_TIMEOUT_S, orders[key]) for key in missing))
+        self._ready |= missing
+        return any(module == SHAPER for _, module in missing)
+
+    def tables(self, links: Mapping[Link, Shape]) -> Mapping[str, Mapping[bytes, Shape]]:
+        return {name: self._addresses.state(links, name) for name in self.fields}
+
+    def links(self, field: str, keys: Iterable[bytes]) -> set[Link]:
+        return {*self._addresses.links(dict.fromkeys(keys), field)}
+
+    async def shaper(self, field: str, do: str, **fields: Any) -> Answer:
+        return await self._pass_on(field, SHAPER, ANSWER_TIMEOUT_S, {"do": do, **fields})
+
+    async def measure(self, do: str, timeout_s: float, **fields: Any) -> list[Answer]:
+        order = {"do": do, **fields}
+        asking: list[Awaitable[Answer]] = [self._pass_on(name, METER, timeout_s, order) for name in self.fields]
+        if self._meter is not None:
+            asking.append(self._meter.ask(do, timeout_s=timeout_s, **fields))
+        return await asyncio.gather(*asking)
+
+    async def _pass_on(self, name: str, to: str, timeout_s: float, order: Answer) -> Answer:
+        try:
+            return await self._connections[name].ask("pass_on", timeout_s, to=to, order=order)
+        except HarnessError:
+            self._ready.discard((name, to))
+            raise
+
+    async def at(self, end: str, do: str, *arguments: Any) -> Any:
+        if end == CLIENT:
+            return getattr(self._idle, do)(*arguments)
+        return (await self._connections[end].ask("idle", call=do, arguments=arguments))["result"]
+
+    def close(self) -> None:
+        self._idle.close()
+        if self._meter is not None:
+            self._meter.close()
+
+
+class SidecarNetwork(Enforcer):
+    """The links of the cluster; see `harness.runtime.network.Network`."""
 
     def __init__(
         self,
         addresses: Addresses,
         connections: Mapping[str, AgentConnection],
         prober: Prober,
+        ends: Mapping[str, str],
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> None:
+        """`ends`: the addresses of the ends whose packets can be measured."""
+        super().__init__([*connections, CLIENT])
         self._addresses = addresses
         self._answer_timeout_s = answer_timeout_s
         self._connections = dict(connections)
         self._prober = prober
-        self._contributions = Contributions()
+        self.shapes: LinkShapes = LinkShapes(SidecarStations(addresses, connections, ends))
+        #: Where every connection goes through a proxy.
+        self.streams: ToxiproxyStreams | None = None
         #: The last known content of each node's map in the kernel; None when unknown.
         self._held: dict[str, State | None] = {name: {} for name in connections}
-        #: Two changes at once would leave half of each.
-        self._changing = asyncio.Lock()
-
-    @property
-    def blocked(self) -> Mapping[Link, Effect]:
-        return self._contributions.merged()
-
-    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
-        refuse_unknown(links, [*self._connections, CLIENT])
-        async with self._changing:
-            await self._enforce(self._contributions.with_fault(fault_id, links))
-
-    async def withdraw(self, fault_id: int) -> None:
-        async with self._changing:
-            if fault_id in self._contributions.by_fault:
-                await self._enforce(self._contributions.without_fault(fault_id))
 
     async def heal_all(self) -> None:
-        """Empty every map, even those that seem empty: healing must not depend on our memory."""
-        async with self._changing:
-            self._contributions = Contributions()
-            failed = await self._set({name: {} for name in self._connections})
-        if failed:
-            raise HarnessError(
-                f"the links could not be healed: {'; '.join(error.message for error in failed.values())}"
-            )
+        try:
+            await super().heal_all()
+        finally:
+            if self.streams is not None:
+                await self.streams.heal_all()
 
-    async def _enforce(self, wanted: Contributions) -> None:
-        """Make every affected kernel map equal `wanted`; only then `wanted` becomes our state."""
-        before, merged = self._contributions, wanted.merged()
-        states = {name: self._addresses.state(merged, name) for name in self._connections}
-        changed = {name: state for name, state in states.items() if state != self._held[name]}
-        # A written request counts as done: a caller cancelled during the answers must find it here to withdraw it.
-        self._contributions = wanted
-        failed = await self._set(changed)
+    async def _set(self, wanted: Mapping[Link, Effect], before: Mapping[Link, Effect] | None) -> None:
+        states = {name: self._addresses.state(wanted, name) for name in self._connections}
+        changed = {name: state for name, state in states.items() if before is None or state != self._held[name]}
+        failed = await self._write(changed)
         if not failed:
             return
-        self._contributions, old = before, before.merged()
-        left = await self._set({name: self._addresses.state(old, name) for name in changed if name not in failed})
-        raise HarnessError(
-            "; ".join(error.message for error in failed.values())
-            + "".join(f"; the links of {name} could not be put back: {error.message}" for name, error in left.items())
-        )
+        messages = [error.message for error in failed.values()]
+        if before is not None:
+            left = await self._write(
+                {name: self._addresses.state(before, name) for name in changed if name not in failed}
+            )
+            messages += [f"the links of {name} could not be put back: {error.message}" for name, error in left.items()]
+        raise HarnessError("; ".join(messages))
 
-    async def _set(self, states: Mapping[str, State]) -> dict[str, HarnessError]:
+    async def _write(self, states: Mapping[str, State]) -> dict[str, HarnessError]:
         """Set the map of every named node: all requests, then all answers. Return the nodes where it failed."""
         requests = {}
         for name, state in states.items():
@@ -222,6 +270,5 @@ async def open_agents(
         if isinstance(answer, HarnessError):
             raise MachineError(
                 f"side-cars cannot enforce links here: {answer.message}",
-                hint="its image may be stale (fencepost images build sidecar), or the engine's kernel lacks nf_tables: "
-                "then use --links toxiproxy",
+                hint="its image may be stale (fencepost images build sidecar), or the engine's kernel lacks nf_tables",
             )

@@ -1,1 +1,1 @@
-"""Links through Toxiproxy, where packet rules are not allowed."""
+"""Faults of byte streams, by a Toxiproxy server in each node's network namespace."""

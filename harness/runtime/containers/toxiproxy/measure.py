@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Final, cast
 
-from fencepost.harness.runtime.network import Ending, Experience, Reach
+from fencepost.harness.runtime.network import Ending, Experience
 
 _ROUND_TRIPS: Final = 5
 #: The number of answers requested at once: some kilobytes each, because each lists every proxy of the cluster.
@@ -56,28 +56,6 @@ class _Asking(asyncio.Protocol):
     async def news(self) -> None:
         await self._news.wait()
         self._news.clear()
-
-
-async def reach(host: str, port: int, timeout_s: float) -> Reach:
-    """Ask once over the probe proxy at this address: DROPPED if nothing came, RESET if the connection ended at once.
-
-    An end without an answer also counts as a reset: the engine's relay of published ports turns a reset into it.
-    """
-    asking = _Asking()
-    try:
-        async with asyncio.timeout(timeout_s):
-            await asyncio.get_running_loop().create_connection(lambda: asking, host, port)
-            asking.ask(_VERSION)
-            while asking.ending is None and not asking.received:
-                await asking.news()
-    except TimeoutError:
-        return Reach.DROPPED
-    except OSError:
-        return Reach.RESET
-    finally:
-        if asking.transport is not None:
-            asking.transport.abort()
-    return Reach.OPEN if asking.received else Reach.RESET
 
 
 async def experience(host: str, port: int, timeout_s: float) -> Experience:
