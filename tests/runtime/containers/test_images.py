@@ -116,17 +116,6 @@ class TestMachine:
             machine.libraries([Path("server")])
         assert "--base java=" in str(caught.value.hint)
 
-    def test_jdk_without_its_modules_cannot_link(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        home = tmp_path / "jdk"
-        (home / "bin").mkdir(parents=True)
-        (home / "bin" / "jlink").write_text("")
-        (home / "release").write_text('JAVA_VERSION="21.0.1"\n')
-        monkeypatch.setattr(machine, "_jdk_homes", lambda: iter([home]))
-        assert not machine.java_source().linked
-        (home / "jmods").mkdir()
-        (home / "jmods" / "java.base.jmod").write_text("")
-        assert machine.java_source() == machine.JavaSource(home, "21.0.1", linked=True)
-
 
 class TestCompiled:
     @pytest.fixture

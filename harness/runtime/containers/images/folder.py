@@ -23,7 +23,6 @@ class Pinned(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     official: str = ""
     module: str = ""
     package: str = ""
-    modules: tuple[str, ...] = ()
     packages: dict[str, tuple[str, ...]] = {}
     sum: str = ""
 

@@ -12,21 +12,18 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.artifacts import kept, key_of, tool
-from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.containers.images import parts
 from fencepost.harness.runtime.containers.images.parts import Part
 
 _LDD_TIMEOUT_S: Final = 60.0
-_JLINK_TIMEOUT_S: Final = 300.0
-#: The oldest Java for the runtimes made here; official bases have it, and every server under test accepts it.
-_OLDEST_JAVA: Final = 17
+_DUMP_TIMEOUT_S: Final = 300.0
 _RESOLVED: Final = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 _MISSING: Final = re.compile(r"^\s+(\S+) => not found$", re.MULTILINE)
 _LOADED_LATER: Final = ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")
@@ -34,56 +31,12 @@ _LOADED_LATER: Final = ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"
 _DESKTOP: Final = re.compile(
     r"lib(awt|awt_\w+|fontmanager|freetype|harfbuzz|jawt|javajpeg|jsound|lcms|mlib_image|splashscreen)\.so"
 )
-_APPLETS: Final = (
-    *("sh", "ash", "cat", "dd", "df", "du", "env", "find", "free", "grep", "head", "hostname", "id", "ip", "kill"),
-    *("ls", "mkdir", "mount", "nc", "netstat", "ping", "ps", "pwd", "rm", "sed", "sleep", "stat", "tail", "top"),
-    *("touch", "vi", "wc", "wget"),
-)
-
-
 #: Packages of the standard library that are worth compiling: those that its top modules import at once.
 _COMPILED: Final = ("collections", "encodings", "importlib", "json", "re")
 
 
-@dataclass(frozen=True, slots=True)
-class JavaSource:
-    """The source of the base's Java runtime: linked from the JDK in `home`, or `home` unchanged."""
-
-    home: Path
-    version: str
-    linked: bool
-
-
-def java_source() -> JavaSource:
-    """Return the JDK of this machine that can link a runtime (`jlink`, with its modules); else the lab's Java."""
-    for home in _jdk_homes():
-        version = _release(home)
-        if (home / "jmods" / "java.base.jmod").is_file() and version and int(version.split(".")[0]) >= _OLDEST_JAVA:
-            return JavaSource(home, version, linked=True)
-    java = find_java()
-    return JavaSource(java.home, java.version, linked=False)
-
-
-def _jdk_homes() -> Iterator[Path]:
-    named = os.environ.get("JAVA_HOME")
-    if named and (Path(named) / "bin" / "jlink").is_file():
-        yield Path(named)
-    on_path = shutil.which("jlink")
-    if on_path:
-        yield Path(on_path).resolve().parent.parent
-
-
-def _release(home: Path) -> str:
-    try:
-        lines = (home / "release").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return ""
-    return next((line.partition("=")[2].strip('"') for line in lines if line.startswith("JAVA_VERSION=")), "")
-
-
-def java_root(source: JavaSource, modules: Iterable[str]) -> list[Part]:
-    """Return the root folder of a base image with the runtime in /opt/java."""
-    home = _linked(source, tuple(modules)) if source.linked else source.home
+def java_root(home: Path, version: str) -> list[Part]:
+    """Return the root folder of a base image with the Java runtime in `home` as /opt/java."""
     runtime = list(
         parts.tree(
             "root/opt/java",
@@ -92,17 +45,7 @@ def java_root(source: JavaSource, modules: Iterable[str]) -> list[Part]:
         )
     )
     programs = [part.source for part in runtime if part.source and _is_program(part.source)]
-    return [*skeleton(), *runtime, *_class_archive(home, source.version), *libraries(programs, of=home), *_busybox()]
-
-
-def _linked(source: JavaSource, modules: tuple[str, ...]) -> Path:
-    key = key_of(f"java-{source.version}", [str(source.home), platform.machine(), *modules])
-    return kept("images", key, lambda making: _link(source, modules, making / "java")) / "java"
-
-
-def _link(source: JavaSource, modules: tuple[str, ...], output: Path) -> None:
-    flags = ["--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"]
-    _run([str(source.home / "bin" / "jlink"), *flags, "--add-modules", ",".join(modules), "--output", str(output)])
+    return [*skeleton(), *runtime, *_class_archive(home, version), *libraries(programs, of=home)]
 
 
 def _class_archive(home: Path, version: str) -> list[Part]:
@@ -116,17 +59,15 @@ def _class_archive(home: Path, version: str) -> list[Part]:
         return []
     status = modules.stat()
     key = key_of(f"classes-{version}", [str(home), platform.machine(), str(status.st_size), str(status.st_mtime_ns)])
-    command = [str(home / "bin" / "java"), "-Xshare:dump", "-XX:+UseSerialGC"]
-    folder = kept("images", key, lambda making: _run([*command, f"-XX:SharedArchiveFile={making / within.name}"]))
+    dump = partial(_dump, [str(home / "bin" / "java"), "-Xshare:dump", "-XX:+UseSerialGC"], within.name)
+    folder = kept("images", key, dump)
     return [parts.file(f"root/opt/java/{within}", folder / within.name)]
 
 
-def _run(command: list[str]) -> None:
-    link = tool.Command(argv=command, timeout_s=_JLINK_TIMEOUT_S)
-    tool.run(link, what="linking a Java runtime for the image", hint=_OTHER_JAVA)
-
-
-_OTHER_JAVA: Final = "set JAVA_HOME to another JDK, or use an official base: --base java=eclipse-temurin:17-jre"
+def _dump(command: list[str], name: str, making: Path) -> None:
+    archive = tool.Command(argv=[*command, f"-XX:SharedArchiveFile={making / name}"], timeout_s=_DUMP_TIMEOUT_S)
+    hint = "use another Java, or an official base: --base java=eclipse-temurin:17-jre"
+    tool.run(archive, what="archiving the classes of the image's Java runtime", hint=hint)
 
 
 def _is_program(path: Path) -> bool:
@@ -212,15 +153,3 @@ def skeleton() -> list[Part]:
         parts.text("root/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
         parts.text("root/etc/nsswitch.conf", "hosts: files dns\n"),
     ]
-
-
-def _busybox() -> list[Part]:
-    """Return a shell for people who look into a container, if this machine has a static one; nothing depends on it."""
-    busybox = tool.path_of("busybox")
-    if busybox is None or _RESOLVED.search(_ldd([busybox])):
-        return []
-    return [parts.file("root/usr/bin/busybox", Path(busybox).resolve()), *applets("root/usr/bin", "busybox")]
-
-
-def applets(folder: str, busybox: str) -> list[Part]:
-    return [Part(target=f"{folder}/{name}", link=busybox) for name in _APPLETS]

@@ -19,6 +19,7 @@ from typing import Final
 from fencepost.harness.base.errors import MachineError, command_line
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes, sha256_of
+from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.containers.images import folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
 
@@ -177,13 +178,12 @@ def _sidecar_files() -> list[Path]:
 
 
 def _java(_: str) -> Recipe:
-    source, modules = machine.java_source(), folder.pinned()["java"].modules
-    origin = {"linked from": str(source.home), "modules": " ".join(modules)} if source.linked else {}
+    java = find_java()
     return Recipe(
         name="java",
-        version=source.version,
-        identity={"java": source.version, "for": platform.machine(), "libc": " ".join(platform.libc_ver()), **origin},
-        parts=lambda: machine.java_root(source, modules),
+        version=java.version,
+        identity={"java": java.version, "for": platform.machine(), "libc": " ".join(platform.libc_ver())},
+        parts=lambda: machine.java_root(java.home, java.version),
     )
 
 
@@ -193,7 +193,7 @@ def _older_java(feature: int, _: str) -> Recipe:
 
     def root() -> list[Part]:
         java = java_runtimes.java_runtime(feature)
-        return machine.java_root(machine.JavaSource(java.home, java.version, linked=False), ())
+        return machine.java_root(java.home, java.version)
 
     return Recipe(
         name=f"java-{feature}",
@@ -235,12 +235,10 @@ def _python_root(version: str, packages: tuple[str, ...]) -> list[Part]:
     from fencepost.harness.runtime.artifacts import debian
 
     root = debian.unpacked(packages)
-    shell = machine.applets("root/usr/bin", "busybox") if (root / "usr/bin/busybox").exists() else []
     return [
         *machine.skeleton(),
         *parts.tree("root", root),
         *machine.compiled(root, f"usr/lib/python{version}", version),
         # Python's own link is in another package than the interpreter.
         Part(target="root/usr/bin/python3", link=f"python{version}"),
-        *shell,
     ]
