@@ -6,37 +6,19 @@ message is one JSON object, with file descriptors if need be, over a pair of soc
 
 import asyncio
 import json
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.runtime.linux.companion_start import start
 
 _END_S: Final = 5.0
 _ANSWER_BYTES: Final = 1 << 20
 #: An answer normally takes a millisecond, and the first one the start of a Python; this bounds the wait on a very
 #: busy machine, and is less than the time limit of an injection.
 ANSWER_TIMEOUT_S: Final = 8.0
-
-
-def start(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a companion in the network namespace of the calling thread; return it and our end of its socket."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
-        process = subprocess.Popen(
-            # -S: it needs nothing of site-packages, and starts in half the time without.
-            [sys.executable, "-S", "-m", module, str(theirs.fileno()), str(os.getpid())],
-            env={"PATH": os.defpath, "PYTHONPATH": str(source_tree()), "PYTHONDONTWRITEBYTECODE": "1"},
-            stdin=subprocess.DEVNULL,
-            pass_fds=[theirs.fileno()],
-            start_new_session=True,
-        )
-    ours.setblocking(False)
-    return process, ours
 
 
 class Companion:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import Where
-from fencepost.harness.runtime.links.resets import IdleEnd
 from fencepost.harness.runtime.linux.companion import Companion
 from fencepost.harness.runtime.network import CLIENT, Link, Shape
 from fencepost.harness.runtime.shaping.passage_meter import open_end

@@ -11,7 +11,7 @@ written in hexadecimal digits.
     send      probes                           [tag, address, port] each
     drain     -                                reports everything that arrived so far, then answers
     clients   -                                -> the source addresses of the connections that the listener accepted
-    idle      call, arguments                  -> result of that method of `links.resets.IdleEnd`
+    idle      call, arguments                  -> result of that method of `links.idle_end.IdleEnd`
     redirect  rules                            leads connections through proxies; see `links.redirects.redirect`
     pass_on   to, order                        to a process that shapes or measures links, started now if need be
 
@@ -28,11 +28,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import LinkMap, Where
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket, Seen
 from fencepost.harness.runtime.links.redirects import redirect
-from fencepost.harness.runtime.links.resets import IdleEnd
-from fencepost.harness.runtime.linux.companion import start
+from fencepost.harness.runtime.linux.companion_start import start
 from fencepost.harness.runtime.network import Effect, Reach
 
 VERSION: Final = 2

@@ -20,10 +20,10 @@ from fencepost.harness.runtime.containers.rules.agent_connection import (
 from fencepost.harness.runtime.containers.rules.published_end import WAY_BACK, PublishedEnd
 from fencepost.harness.runtime.containers.rules.sidecar_agent import VERSION
 from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStreams
+from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import Addresses, State, Where
 from fencepost.harness.runtime.links.probe import PORT, Prober
 from fencepost.harness.runtime.links.probe_socket import Seen
-from fencepost.harness.runtime.links.resets import IdleEnd
 from fencepost.harness.runtime.links.rules_in_force import Enforcer
 from fencepost.harness.runtime.linux.companion import Companion
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
