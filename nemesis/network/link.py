@@ -261,8 +261,6 @@ def _refuse_figures(options: LinkOptions) -> Refusal | None:
     return None
 
 
-
-
 def _details(shape: Shape) -> dict[str, str | int | float | bool]:
     figures = {
         "latency_ms": shape.delay_ns / 1e6,
