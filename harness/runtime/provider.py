@@ -14,7 +14,6 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
-
 NO_PROXY: Final = Refusal("no proxy stands in the connections of the cluster", "add --runtime containers")
 
 
