@@ -282,19 +282,14 @@ class _Server:
     def listens(self) -> dict[str, object]:
         ports = self.ports()
         names = reversed(ports) if self.is_controller and self.of.migrates else ports
-        # The harness's own listener has the same port on every node.
-        at = {name: CLIENT_PORT if name == "CLIENT" else self.place.peer(ports[name])[1] for name in names}
-        return {"listeners": server.endpoints({name: (self.place.address, port) for name, port in at.items()})}
+        return {"listeners": server.endpoints({name: (self.place.address, ports[name]) for name in names})}
 
     def advertised(self) -> dict[str, object]:
-        """All endpoints of a broker; a controller's where peers dial another host than its own.
-
-        Since KIP-853 a leader names its own endpoint to its voters; older releases refuse this setting of a controller.
-        """
-        endpoints = {}
-        if self.is_broker:
-            endpoints = {"CLIENT": self.place.dial(CLIENT_PORT), "BROKER": self.place.peer(BROKER_PORT)}
-        return {"advertised.listeners": server.endpoints(endpoints)} if endpoints else {}
+        """All endpoints of a broker; peers dial a controller where it listens."""
+        if not self.is_broker:
+            return {}
+        endpoints = {"CLIENT": self.place.dial(CLIENT_PORT), "BROKER": self.place.peer(BROKER_PORT)}
+        return {"advertised.listeners": server.endpoints(endpoints)}
 
     def protocols(self) -> dict[str, object]:
         return {"listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in self.of.ports)}
