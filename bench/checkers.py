@@ -19,7 +19,7 @@ from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ
 from fencepost.checkers.storage.registers import check, search
 from fencepost.harness.history import History, OpEvent, Outcome
-from fencepost.harness.verdict import Budget, Facts
+from fencepost.harness.verdict import Facts, SearchBudget
 from tests.histories.simulate import Shape, valid_history
 
 KEYS: Final = 200
@@ -93,7 +93,7 @@ def measure(case: str, repeats: int) -> dict[str, Any]:
     verdict = ""
     for _ in range(repeats):
         begun = time.perf_counter()
-        search(columns, Budget())
+        search(columns, SearchBudget())
         from_columns.append(time.perf_counter() - begun)
         begun = time.perf_counter()
         verdict = check(given, facts)[0].validity.value

@@ -13,7 +13,7 @@ from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.systems.etcd.system import ETCD
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import RegisterWorkload
 
 _TICK_S: Final = 0.005
 _START_S: Final = 20.0
@@ -65,7 +65,7 @@ async def _load(lab: Lab, workers: int, seconds: float) -> dict[str, float]:
 
 async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dict[str, float]:
     """Run the register workload with some options changed; return what an operation costs the harness."""
-    workload = Register()
+    workload = RegisterWorkload()
     names = list(lab.nodes)
     options = workload_options(workload, ETCD, changed)
 

@@ -20,7 +20,7 @@ from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.interchange.formats.edn import read_events
 from fencepost.harness.interchange.formats.recognise import read_foreign
-from fencepost.harness.verdict import Budget
+from fencepost.harness.verdict import SearchBudget
 
 _CLIENTS = 10
 _PER_KEY = 500
@@ -79,7 +79,7 @@ def step(path: Path) -> None:
     imported = read_foreign(path)
     columns = encode(imported.history.operations)
     whole, wall = time.process_time() - begun, time.perf_counter() - wall
-    verdicts = {result.verdict for result in search(columns, Budget())}
+    verdicts = {result.verdict for result in search(columns, SearchBudget())}
     measured = {
         "native": native,
         "whole": whole,

@@ -21,7 +21,7 @@ from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loo
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.results.run_folder import HISTORY_LINES
-from fencepost.workloads.register import Register, RegisterOptions
+from fencepost.workloads.register import RegisterOptions, RegisterWorkload
 
 OPERATIONS: Final = 200_000
 _NODES: Final = 3
@@ -53,7 +53,7 @@ class InMemory:
 
 def register_generator() -> tuple[Generator, int]:
     """The register workload as it is, but for its rate and without the readers that seldom act."""
-    workload = Register()
+    workload = RegisterWorkload()
     options = RegisterOptions(rate=1e12, seldom_per_node=0, active_per_node=4)
     return workload.generator(options, _NODES), workload.workers(options, _NODES)
 

@@ -23,18 +23,18 @@ from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX,
 from fencepost.checkers.objects.queue import QUEUE
 from fencepost.checkers.objects.sets import SET
 from fencepost.checkers.objects.specification import is_known
-from fencepost.checkers.objects.sub_history import Rows, objection
+from fencepost.checkers.objects.sub_history import KeyRows, objection
 from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, Columns, encode
-from fencepost.checkers.storage.register_proofs import NEVER, Row, explains, refuted
+from fencepost.checkers.storage.register_proofs import NEVER, ProofRow, explains, refuted
 from fencepost.checkers.storage.registers import IMPOSSIBLE as IMPOSSIBLE_IN_REGISTERS
 from fencepost.checkers.transactions.exhaustion import Exhaustion, is_exhausted
 from fencepost.checkers.transactions.history import IMPOSSIBLE_IN_LISTS, IMPOSSIBLE_IN_WRITES, transactions_of
 from fencepost.checkers.transactions.history import encode as encode_transactions
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
+from fencepost.checkers.transactions.proof import CycleProof, CycleStep, ListProof, NativeAnomaly, RegisterProof
 from fencepost.checkers.transactions.weak_isolation import CommitCircle, CommitStep, is_circle
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Proof, Validity
+from fencepost.harness.verdict import Validity, VerdictProof
 
 #: By checker: its operations as registers.
 Registers = Mapping[str, Callable[[Sequence[Operation]], Columns]]
@@ -61,20 +61,20 @@ class _Kept(msgspec.Struct, frozen=True):
     validity: Validity
     anomalies: dict[str, int] = {}
     witnesses: tuple["_KeptWitness", ...] = ()
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[VerdictProof, ...] = ()
 
 
 class _KeptWitness(msgspec.Struct, frozen=True):
     anomaly: str
-    proof: Proof | None = None
+    proof: VerdictProof | None = None
 
 
 class ProofFails(UsageError):
     """A stored verdict that its history contradicts; names the verdict, the proof and what is wrong with it."""
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """A window by the row numbers of one key's operations (`checkers.storage.register_proofs.Window`)."""
+class _Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A window by the row numbers of one key's operations (`checkers.storage.register_proofs._Window`)."""
 
     since: int | None
     until: int
@@ -126,10 +126,10 @@ def _confirmed(history: History, verdict: _Kept, registers: Registers) -> int:
     return len(answers) + (_confirmed_rest(aside, verdict, rest, registers) if rest or not answers else 0)
 
 
-def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[Proof], registers: Registers) -> int:
+def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[VerdictProof], registers: Registers) -> int:
     if verdict.checker in registers:
         rows = _Registers(registers[verdict.checker](history.operations))
-        check: Callable[[Proof], str | None] = rows.wrong
+        check: Callable[[VerdictProof], str | None] = rows.wrong
         if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
         if verdict.validity is Validity.VALID and rows.keys != {p.key for p in proofs}:
@@ -158,7 +158,7 @@ class _Registers:
     """The operations of each key as rows."""
 
     def __init__(self, columns: Columns) -> None:
-        self._rows: dict[str | None, list[Row]] = {key: [] for key in columns.keys}
+        self._rows: dict[str | None, list[ProofRow]] = {key: [] for key in columns.keys}
         self._place: dict[str | None, dict[int, int]] = {key: {} for key in columns.keys}
         numbers = zip(
             columns.key.tolist(),
@@ -172,13 +172,13 @@ class _Registers:
         for key, f, a, b, invoked, returned in numbers:
             rows = self._rows[columns.keys[key]]
             self._place[columns.keys[key]][invoked] = len(rows)
-            rows.append(Row(f, a, b, invoked, NEVER if returned < 0 else returned))
+            rows.append(ProofRow(f, a, b, invoked, NEVER if returned < 0 else returned))
 
     @property
     def keys(self) -> set[str | None]:
         return set(self._rows)
 
-    def wrong(self, proof: Proof) -> str | None:
+    def wrong(self, proof: VerdictProof) -> str | None:
         rows, place = self._rows.get(proof.key), self._place.get(proof.key, {})
         if rows is None:
             return "the history has no such key"
@@ -191,7 +191,7 @@ class _Registers:
                 holds = explains(rows, [place[row] for row in proof.rows])
                 return None if holds else "the operations cannot have happened in this order"
             case "window" | "zone-pair" if proof.until is not None:
-                window = Window(
+                window = _Window(
                     since=proof.since,
                     until=proof.until,
                     must=tuple(place[row] for row in proof.rows),
@@ -212,7 +212,7 @@ class _Objects:
             if op.f in _OBJECTS[checker].functions:
                 self._keys.setdefault(op.key, []).append(op)
 
-    def wrong(self, proof: Proof) -> str | None:
+    def wrong(self, proof: VerdictProof) -> str | None:
         if proof.key not in self._keys:
             return "the history has no such key"
         if proof.name.partition(":")[0] != self._checker:
@@ -220,7 +220,7 @@ class _Objects:
         wrong = objection(self._keys[proof.key], proof)
         return None if wrong is None else wrong.reason
 
-    def unexplained(self, proofs: Sequence[Proof]) -> tuple[str | None] | None:
+    def unexplained(self, proofs: Sequence[VerdictProof]) -> tuple[str | None] | None:
         """A key without orders that explain all of it: one, or one for each of a set's elements if nobody reads all."""
         explained: dict[str | None, set[tuple[str, ...] | None]] = {}
         for proof in proofs:
@@ -230,7 +230,7 @@ class _Objects:
             apart = self._checker == SET.name and not any(op.f == "members" and is_known(op) for op in operations)
             if None in abouts:
                 continue
-            thing = Rows(operations, self._checker, None).object if apart else None
+            thing = KeyRows(operations, self._checker, None).object if apart else None
             moving = [] if thing is None else [op for op in thing.operations if thing.moves(op)]
             if thing is None or any((part,) not in abouts for op in moving for part in thing.parts(op)):
                 return (key,)
@@ -246,12 +246,12 @@ class _Transactions:
         self._columns = columns = encode_transactions(self._transactions, lists=lists)
         self._rules = ListProof(columns) if lists else RegisterProof(columns)
 
-    def wrong(self, proof: Proof) -> str | None:
+    def wrong(self, proof: VerdictProof) -> str | None:
         try:
             match proof.kind:
                 case "cycle":
-                    steps = tuple(msgspec.convert(link, Step) for link in proof.links)
-                    holds = self._rules.cycle(Cycle(proof.name, True, steps))
+                    steps = tuple(msgspec.convert(link, CycleStep) for link in proof.links)
+                    holds = self._rules.cycle(CycleProof(proof.name, True, steps))
                 case "circle":
                     holds = is_circle(self._rules, CommitCircle(proof.name, _circle(proof.links)))
                 case "exhaustion":
@@ -260,7 +260,7 @@ class _Transactions:
                     holds = is_exhausted(self._columns, claim, lists=self._lists)
                 case "finding":
                     (link,) = proof.links
-                    holds = self._rules.anomaly(msgspec.convert((proof.name, *link), Anomaly))
+                    holds = self._rules.anomaly(msgspec.convert((proof.name, *link), NativeAnomaly))
                 case _:
                     return f"no proof about transactions is of the kind {proof.kind!r}"
         except (ValueError, IndexError) as error:
@@ -273,6 +273,6 @@ def _circle(links: Sequence[Sequence[int | str]]) -> tuple[CommitStep, ...]:
     steps: list[CommitStep] = []
     rest = iter(links)
     for *step, read, length in rest:
-        path = tuple(msgspec.convert(next(rest, ()), Step) for _ in range(int(length)))
+        path = tuple(msgspec.convert(next(rest, ()), CycleStep) for _ in range(int(length)))
         steps.append(msgspec.convert((step, read, path), CommitStep))
     return tuple(steps)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.judging.run_facts import derived_tables
-from fencepost.harness.verdict.fact_tables import OF_RUN, Column, FactTable
+from fencepost.harness.verdict.fact_tables import OF_RUN, FactColumn, FactTable
 from fencepost.warehouse.night_tables import OF_NIGHTS, PLACED
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "facts-tables.md"
@@ -48,17 +48,17 @@ def render() -> str:
     return "\n".join([*parts, _WAREHOUSE, _tables(of_nights, shared)])
 
 
-def _shared(tables: Sequence[FactTable]) -> dict[str, Column]:
+def _shared(tables: Sequence[FactTable]) -> dict[str, FactColumn]:
     """The columns of which several tables say the same; of a name with two meanings, the more frequent one."""
     counts = Counter((column.name, column.kind, column.text) for table in tables for column in table.columns)
-    shared: dict[str, Column] = {}
+    shared: dict[str, FactColumn] = {}
     for (name, kind, text), count in counts.most_common():
         if count > 1:
-            shared.setdefault(name, Column(name, kind, text))
+            shared.setdefault(name, FactColumn(name, kind, text))
     return shared
 
 
-def _tables(tables: Sequence[FactTable], shared: Mapping[str, Column]) -> str:
+def _tables(tables: Sequence[FactTable], shared: Mapping[str, FactColumn]) -> str:
     """What a row of each table is and which shared columns it has, then its other columns."""
     lines = ["| table | version | one row | columns of several tables |", "| --- | --- | --- | --- |"]
     for table in tables:
@@ -73,7 +73,7 @@ def _tables(tables: Sequence[FactTable], shared: Mapping[str, Column]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _column(column: Column) -> str:
+def _column(column: FactColumn) -> str:
     return f"`{column.name}` | {_kind(str(column.kind))} | {column.text}"
 
 

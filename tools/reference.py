@@ -82,7 +82,7 @@ def _names(kinds: tuple[str, ...]) -> Iterator[str]:
         yield from (*map(_titled, sections), *_by_titles(kind), *_all_options(kind))
 
 
-def _columns(kind: catalogue.Kind) -> dict[str, dict[str, str]]:
+def _columns(kind: catalogue.NameKind) -> dict[str, dict[str, str]]:
     """Sections that have one row for every entry, by title; what is the same in all of their rows is left out."""
     rows: dict[str, list[tuple[str, str, str]]] = {}
     for entry in kind.entries:
@@ -98,7 +98,7 @@ def _columns(kind: catalogue.Kind) -> dict[str, dict[str, str]]:
     return columns
 
 
-def _all_options(kind: catalogue.Kind) -> Iterator[str]:
+def _all_options(kind: catalogue.NameKind) -> Iterator[str]:
     """The options of every entry as one table; what several entries have in common comes first, in one row."""
     defaults: dict[tuple[str, ...], dict[str, list[str]]] = {}
     for entry in kind.entries:
@@ -128,7 +128,7 @@ def _defaults(of: Mapping[str, list[str]]) -> str:
     return "; ".join(f"{default} of {', '.join(names)}" for default, names in of.items())
 
 
-def _by_titles(kind: catalogue.Kind) -> Iterator[str]:
+def _by_titles(kind: catalogue.NameKind) -> Iterator[str]:
     """What entries say as one table for each title, whose rows name the entries."""
     rows: dict[str, dict[tuple[str, str], list[str]]] = {}
     columns = _columns(kind)
@@ -212,7 +212,7 @@ def _checkers() -> Iterator[str]:
     yield _table(("checker", "what it judges", "workloads"), rows)
 
 
-def _titled(section: catalogue.Section) -> str:
+def _titled(section: catalogue.NameTable) -> str:
     """A section as a table; names of which the same is said share a row."""
     names: dict[str, list[str]] = {}
     for name, text in section.rows:

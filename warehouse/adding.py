@@ -17,11 +17,11 @@ from fencepost.warehouse.executors import executor_cores
 from fencepost.warehouse.night_tables import ADDED, AT, OF_NIGHTS, REBUILT, REBUILT_NAME, RECORDS, SHARD, layout
 from fencepost.warehouse.parts import File
 from fencepost.warehouse.rebuild import DEALT, DONE, stored_verdicts, task
-from fencepost.warehouse.sources import Source, night_folders, rows_of_night, sources_below
+from fencepost.warehouse.sources import RunSource, night_folders, rows_of_night, sources_below
 from fencepost.warehouse.store import (
+    DeltaStore,
     NightKey,
     NotAWarehouse,
-    Store,
     commit_time,
     is_warehouse,
     new_id,
@@ -74,7 +74,7 @@ def add(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
             torn, or `root` holds something else.
         HarnessError: other writers were faster again and again.
     """
-    target = Store(root)
+    target = DeltaStore(root)
     if not is_warehouse(root):
         target.make()
     there, known = target.runs(), target.nights()
@@ -116,7 +116,7 @@ def build(spark: SparkSession, paths: Sequence[Path], root: str) -> Added:
         HarnessError: other writers were faster again and again.
     """
     sources, half = _sources(paths, may_be_empty=False)
-    target = Store(root)
+    target = DeltaStore(root)
     before: dict[str, str] = {}
     nights_before: dict[NightKey, tuple[int, str]] = {}
     try:
@@ -156,7 +156,7 @@ def _none_judged(failures: Sequence[tuple[str, str]], half: int) -> UsageError:
     return UsageError(f"none of {len(failures)} runs could be judged: {'; '.join([*named, *more])}")
 
 
-def _still_changed(target: Store, there: Mapping[str, str], sources: Sequence[Source]) -> list[dict[str, Any]]:
+def _still_changed(target: DeltaStore, there: Mapping[str, str], sources: Sequence[RunSource]) -> list[dict[str, Any]]:
     """The verdicts that differed when these runs were added, and still differ from what the run's folder says."""
     by_id = {source.run_id: source for source in sources if source.run_id in there}
     lines: list[dict[str, Any]] = []
@@ -199,7 +199,7 @@ class _Judged(msgspec.Struct, frozen=True, kw_only=True):
         return pa.Table.from_pylist([{**row, **more} for row in self.rows], schema=layout(REBUILT_NAME).schema)
 
 
-def _judge(spark: SparkSession, target: Store, sources: Sequence[Source], *, again: bool) -> _Judged:
+def _judge(spark: SparkSession, target: DeltaStore, sources: Sequence[RunSource], *, again: bool) -> _Judged:
     """Carry out tasks over these runs, which write their files."""
     added, rows = new_id(), []
     if sources:
@@ -223,7 +223,7 @@ def _tasks(runs: int, cores: int) -> int:
     return min(runs, max(wanted, _TASKS_PER_CORE * cores))
 
 
-def deal(sources: Sequence[Source], tasks: int) -> pa.Table:
+def deal(sources: Sequence[RunSource], tasks: int) -> pa.Table:
     """Deal the runs to tasks that take equally long (-> DEALT).
 
     A run that is larger than a task's share has a task of its own, which comes first. The others are dealt night by
@@ -246,9 +246,9 @@ def deal(sources: Sequence[Source], tasks: int) -> pa.Table:
     )
 
 
-def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> tuple[list[Source], int]:
+def _sources(paths: Sequence[Path], *, may_be_empty: bool) -> tuple[list[RunSource], int]:
     """The runs below these paths, and how many half runs are left out."""
-    sources: dict[str, Source] = {}
+    sources: dict[str, RunSource] = {}
     half: set[str] = set()
     for path in paths:
         try:

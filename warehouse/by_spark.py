@@ -50,7 +50,7 @@ _REASONS_MAX: Final = 3
 _OF_EVENTS: Final = ("kind", *(field.name for field in msgspec.structs.fields(OpEvent)))
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class _Share(msgspec.Struct, frozen=True, kw_only=True):
     """What a share shows: its verdict, or which rule its first row that breaks one does, and where that stands."""
 
     verdict: Verdict | None = None
@@ -95,7 +95,7 @@ def check(spark: SparkSession, path: Path, holds: str, facts: Facts) -> Verdict:
     if holds == "operations":
         count = Operations(path).count()
         table = rows.select(*COLUMNS)
-        judge_share: Callable[[Any], Share] = partial(judge_rows, facts)
+        judge_share: Callable[[Any], _Share] = partial(judge_rows, facts)
     else:
         check_parquet(path)
         count = pq.read_metadata(path).num_rows
@@ -108,7 +108,7 @@ def check(spark: SparkSession, path: Path, holds: str, facts: Facts) -> Verdict:
     return added([share.verdict for share in whole if share.verdict is not None], facts)
 
 
-def by_shares(table: DataFrame, column: Column, rows: int, judge_share: Callable[[Any], Share]) -> list[Share]:
+def by_shares(table: DataFrame, column: Column, rows: int, judge_share: Callable[[Any], _Share]) -> list[_Share]:
     """Judge the rows in shares, each of which has all rows of its values in `column`."""
     shares = max(SHARES_MIN, -(-rows // SHARE_ROWS))
     table.sparkSession.conf.set("spark.sql.shuffle.partitions", str(shares))
@@ -118,20 +118,20 @@ def by_shares(table: DataFrame, column: Column, rows: int, judge_share: Callable
 
     numbered = table.withColumn("share", F.pmod(F.xxhash64(column), F.lit(shares)).cast("int"))
     judged_shares = numbered.groupBy("share").applyInArrow(judged_in_arrow, "share string").collect()
-    return [msgspec.json.decode(row["share"], type=Share) for row in judged_shares]
+    return [msgspec.json.decode(row["share"], type=_Share) for row in judged_shares]
 
 
-def judge_rows(facts: Facts, share: Any) -> Share:
+def judge_rows(facts: Facts, share: Any) -> _Share:
     """Judge a share of a table of operations, in an executor's Python."""
     try:
         return _share_of(judged(rows_of(share), facts))
     except BadRow as bad:
-        return Share(broken=bad.message, hint=bad.hint, place=bad.place)
+        return _Share(broken=bad.message, hint=bad.hint, place=bad.place)
     except MalformedHistory as error:
-        return Share(broken=error.message, hint=error.hint)
+        return _Share(broken=error.message, hint=error.hint)
 
 
-def judge_events(model: str, source: str, share: Any) -> Share:
+def judge_events(model: str, source: str, share: Any) -> _Share:
     """Judge a share of a history as a history that stands alone, in an executor's Python."""
     try:
         family = choose(model, (), lambda _: (), source)
@@ -144,18 +144,18 @@ def judge_events(model: str, source: str, share: Any) -> Share:
         (verdict,) = judge_foreign(Imported(history=history, form="parquet", keyed=True), source).verdicts
         return _share_of(verdict)
     except MalformedHistory as error:
-        return Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
+        return _Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
 
 
 def by_processes(table: DataFrame, rows: int, source: str) -> None:
     """Raise MalformedHistory for the first event that breaks a rule of its process."""
 
-    def look(share: Any) -> Share:
+    def look(share: Any) -> _Share:
         try:
             broken = broken_rule(_events(share, source))
         except MalformedHistory as error:
-            return Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
-        return Share() if broken is None else Share(broken=f"event {broken[0]}: {broken[1]}", place=(broken[0],))
+            return _Share(broken=error.message.removeprefix(f"{source}: "), hint=error.hint)
+        return _Share() if broken is None else _Share(broken=f"event {broken[0]}: {broken[1]}", place=(broken[0],))
 
     _refuse_broken(by_shares(table, F.col("process"), rows, look), source)
 
@@ -166,13 +166,13 @@ def _events(share: Any, source: str) -> list[OpEvent]:
     return sorted((event for event in events if type(event) is OpEvent), key=lambda event: event.index)
 
 
-def _share_of(verdict: Verdict) -> Share:
+def _share_of(verdict: Verdict) -> _Share:
     """A verdict as JSON can carry it: with its figures as plain data, and without what names every event."""
     figures = Figures(others=verdict.figures.plain())
-    return Share(verdict=msgspec.structs.replace(verdict, figures=figures, evidence={}, proofs=()))
+    return _Share(verdict=msgspec.structs.replace(verdict, figures=figures, evidence={}, proofs=()))
 
 
-def _refuse_broken(shares: Sequence[Share], source: str) -> None:
+def _refuse_broken(shares: Sequence[_Share], source: str) -> None:
     broken = [share for share in shares if share.broken]
     if broken:
         first = min(broken, key=lambda share: (share.place, share.broken))

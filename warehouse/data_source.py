@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_tables import RUN, RUN_ID, TEXT
 from fencepost.warehouse.night_tables import ADDED, NIGHT, NIGHTS, OF_NIGHTS, SHARD, STORED, SYSTEM, layout, schema_of
-from fencepost.warehouse.store import Store, open_store
+from fencepost.warehouse.store import DeltaStore, open_store
 
 #: Below a folder of results, as `fencepost warehouse` makes it.
 _BELOW_RESULTS: Final = "warehouse"
@@ -115,7 +115,7 @@ class _Reader(DataSourceReader):
         if not isinstance(partition, _File):
             # Where there is no file, Spark asks once all the same.
             return
-        store, schema = Store(self._root), _schema(self._name)
+        store, schema = DeltaStore(self._root), _schema(self._name)
         path = f"{store.base}/{self._name}/{partition.path}"
         rows = pq.read_table(path, filesystem=store.fs, partitioning=None)
         for name, value in partition.place.items():

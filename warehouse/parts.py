@@ -30,7 +30,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 FILE: Final = pa.struct([(name, LONG if name in ("size", "rows") else TEXT) for name in File.__struct_fields__])
 
 
-class Parts:
+class TaskTables:
     """The tables of a task's runs: one file for each table, night and system.
 
     The rows of the table `run`, one for each run, are not written: they are what makes a run count, and the driver

@@ -28,8 +28,8 @@ from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import require_history
 from fencepost.harness.verdict.fact_tables import FLAG, GUARANTEES, LONG, RUN, TEXT, VERSION_KEY, FactTables
 from fencepost.warehouse.night_tables import PLACED, REBUILT
-from fencepost.warehouse.parts import FILE, Parts
-from fencepost.warehouse.sources import Source
+from fencepost.warehouse.parts import FILE, TaskTables
+from fencepost.warehouse.sources import RunSource
 
 #: So many objects more than were freed, before a task's Python looks for cycles; 700 is usual.
 _GARBAGE: Final = 100_000
@@ -39,7 +39,7 @@ DEALT: Final = pa.schema(
     [
         ("task", pa.int32()),
         ("number", LONG),
-        *((name, _KINDS.get(name, TEXT)) for name in Source.__struct_fields__),
+        *((name, _KINDS.get(name, TEXT)) for name in RunSource.__struct_fields__),
     ]
 )
 #: What a task returns: a row for each run, and in the first one the files that it wrote for all of them, and the rows
@@ -66,9 +66,9 @@ def task(root: str, added: str, *, again: bool) -> Callable[[Batches], Batches]:
         # A history is a million objects without cycles: looking through them costs a tenth of the task.
         gc.freeze()
         gc.set_threshold(_GARBAGE)
-        parts, rows = Parts(root, added), []
+        parts, rows = TaskTables(root, added), []
         for dealt in (row for batch in batches for row in batch.to_pylist()):
-            row, tables = rebuild(msgspec.convert(dealt, Source), again=again)
+            row, tables = rebuild(msgspec.convert(dealt, RunSource), again=again)
             if tables:
                 parts.add(row["night"], row["system"], tables)
             rows.append(row)
@@ -90,7 +90,7 @@ def _stream(tables: Sequence[Any]) -> bytes | None:
     return bytes(sink.getvalue())
 
 
-def rebuild(source: Source, *, again: bool = True) -> tuple[dict[str, Any], FactTables]:
+def rebuild(source: RunSource, *, again: bool = True) -> tuple[dict[str, Any], FactTables]:
     """Derive the tables of one run, and judge it again unless its own tables can be taken.
 
     Returns:
@@ -186,7 +186,7 @@ def _stored_tables(folder: Path, run_id: str) -> FactTables | None:
 
 def _row(
     run_id: str | None,
-    source: Source,
+    source: RunSource,
     outcome: str | None,
     began: int,
     *,

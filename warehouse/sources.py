@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.campaigns.gate.documents import GateFile, read_gate
 from fencepost.campaigns.night.merge import read_night
-from fencepost.campaigns.night.night import Attempt, Night
+from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
 from fencepost.campaigns.night.register import REGISTER
 from fencepost.campaigns.night.run_class import RunClass
@@ -19,7 +19,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import FACTS
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class RunSource(msgspec.Struct, frozen=True, kw_only=True):
     """A run's folder, its id, and where it belongs; `attempt` is the attempt's folder in its shard of the night.
 
     `size` is that of its history's file, in bytes. `is_half`: its attempt never reported, and nobody sealed its
@@ -37,7 +37,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     is_half: bool = False
 
 
-def sources_below(results: Path) -> list[Source]:
+def sources_below(results: Path) -> list[RunSource]:
     """List the runs below `results`, or `results` itself, by path; of copies with one `run_id`, the first.
 
     Raises:
@@ -46,7 +46,7 @@ def sources_below(results: Path) -> list[Source]:
     folders = sorted(folder.resolve() for folder in _run_folders(results))
     if not folders:
         raise UsageError(f"{results}: no run is kept here", hint="give the folder that `fencepost run` kept runs in")
-    sources: dict[str, Source] = {}
+    sources: dict[str, RunSource] = {}
     for source in sources_of(folders):
         sources.setdefault(source.run_id, source)
     return list(sources.values())
@@ -67,7 +67,7 @@ def _histories(files: Sequence[str]) -> list[str]:
     return [name for name in (store.HISTORY, store.HISTORY_LINES) if name in files]
 
 
-def sources_of(folders: Sequence[Path]) -> list[Source]:
+def sources_of(folders: Sequence[Path]) -> list[RunSource]:
     """Say of each run where it belongs: to the night whose folder it lies in, else to the UTC date of its start."""
     nights: dict[Path, _Cells] = {}
     return [_source(folder, nights) for folder in folders]
@@ -174,10 +174,10 @@ class _Cells(msgspec.Struct, frozen=True):
 
     night: str
     shard: int
-    by_folder: dict[str, Attempt]
+    by_folder: dict[str, RunAttempt]
 
 
-def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
+def _source(folder: Path, nights: dict[Path, _Cells]) -> RunSource:
     try:
         run = store.read_run(folder)
     except (FencepostError, OSError):
@@ -188,7 +188,7 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
     size = sum((folder / name).stat().st_size for name in _histories(os.listdir(folder))[:1])
     home = next((above for above in folder.parents if (above / REGISTER).is_file()), None)
     if home is None:
-        return Source(folder=str(folder), run_id=run_id, night=day, day=day, size=size)
+        return RunSource(folder=str(folder), run_id=run_id, night=day, day=day, size=size)
     if home not in nights:
         night = read_night(home)
         nights[home] = _Cells(night.id, night.shards_present[0], {a.folder: a for a in night.attempts})
@@ -196,7 +196,7 @@ def _source(folder: Path, nights: dict[Path, _Cells]) -> Source:
     attempt = next((name for name in cells.by_folder if folder.is_relative_to(home / name)), None)
     known = None if attempt is None else cells.by_folder[attempt]
     is_half = known is not None and known.run_class is RunClass.LOST and not (folder / store.HISTORY).is_file()
-    return Source(
+    return RunSource(
         folder=str(folder),
         run_id=run_id,
         night=cells.night,

@@ -70,7 +70,7 @@ _Result = TypeVar("_Result")
 NightKey = tuple[str, int]
 
 
-class Compacted(msgspec.Struct, frozen=True):
+class _Compacted(msgspec.Struct, frozen=True):
     """What `compact` did: files before and after, and adds that never ended, whose rows it removed."""
 
     before: int
@@ -78,7 +78,7 @@ class Compacted(msgspec.Struct, frozen=True):
     unfinished: int
 
 
-class Store:
+class DeltaStore:
     """The Delta tables below one root."""
 
     def __init__(self, root: str) -> None:
@@ -227,7 +227,7 @@ class Store:
             of = f"{NIGHT} = {_text(night)} and {SHARD} = {shard} and {ADDED} in ({_texts(adds)})"
             self._delete([name for name in OF_NIGHTS if name != NIGHTS.name], of)
 
-    def compact(self) -> Compacted:
+    def compact(self) -> _Compacted:
         """Make few files of many, and remove rows of adds that never ended, and those that a killed build left."""
         before = sum(len(self.delta(name).file_uris()) for name in TABLES)
         runs = self.runs()
@@ -248,7 +248,7 @@ class Store:
                 there = [(row[RUN_ID], row[ADDED]) for row in pairs if row[RUN_ID] in runs and row[ADDED] in live]
                 self._delete_runs([name], [(run, by) for run, by in there if runs[run] != by])
             self._until_first(lambda name=name: self.delta(name).optimize.compact())  # type: ignore[misc]
-        return Compacted(before, sum(len(self.delta(name).file_uris()) for name in TABLES), len(unfinished))
+        return _Compacted(before, sum(len(self.delta(name).file_uris()) for name in TABLES), len(unfinished))
 
     def vacuum(self, keep_hours: int) -> int:
         """Remove files that no version of the last `keep_hours` names; return how many."""
@@ -320,7 +320,7 @@ class Store:
         raise HarnessError(f"{self.root}: other writers were faster, {_TRIES} times", hint="try again")
 
 
-def open_store(root: str) -> Store:
+def open_store(root: str) -> DeltaStore:
     """The warehouse at `root`.
 
     Raises:
@@ -328,12 +328,12 @@ def open_store(root: str) -> Store:
     """
     if not is_warehouse(root):
         raise UsageError(f"{root}: no warehouse is here", hint="make one: fencepost warehouse build RESULTS")
-    return Store(root)
+    return DeltaStore(root)
 
 
 def is_warehouse(root: str) -> bool:
     """Whether a warehouse is at `root`; False where nothing is. Raises UsageError for anything else."""
-    store = Store(root)
+    store = DeltaStore(root)
     kind = store.fs.get_file_info(store.base).type
     if kind is fs.FileType.NotFound:
         return False

@@ -22,7 +22,7 @@ from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, Keys, Memberships, ReadMode, Reply
-from fencepost.harness.coordination.recipes import LeasedMembership, Membership
+from fencepost.harness.coordination.recipes import KeptMembership, LeasedMembership
 from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
 from fencepost.harness.generators.contract import Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome, Value
@@ -210,7 +210,7 @@ class GroupClient(SessionClient[Memberships]):
 
     def _remember(self, member: str, value: tuple[int, str]) -> None:
         _, handle = value
-        self._client.memberships[member] = Membership(handle=handle, ttl_ms=self._ttl_ms)
+        self._client.memberships[member] = KeptMembership(handle=handle, ttl_ms=self._ttl_ms)
 
     def _completed(self, value: Value) -> Completion:
         answer = self._client.answer

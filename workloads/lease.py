@@ -67,7 +67,7 @@ class LeaseOptions(Options, frozen=True, kw_only=True):
     looks: Annotated[ReadMode, about("how a look at the present keys reads")] = ReadMode.STRONG
 
 
-class Lease(Workload[LeaseOptions]):
+class LeaseWorkload(Workload[LeaseOptions]):
     name = "lease"
     about = "keys on leases or sessions must live while they are kept alive, and no longer"
     protocol = Interface.LEASES

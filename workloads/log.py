@@ -86,7 +86,7 @@ class LogOptions(Options, frozen=True, kw_only=True):
         return self.acks == "all" and self.min_isr >= 2
 
 
-class Log(Workload[LogOptions]):
+class LogWorkload(Workload[LogOptions]):
     name = "log"
     about = "append unique values to several partitions of a log, and poll them"
     protocol = Interface.LOG

@@ -48,7 +48,7 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     ] = 4
 
 
-class Register(Workload[RegisterOptions]):
+class RegisterWorkload(Workload[RegisterOptions]):
     name = "register"
     about = "reads, writes and compare-and-sets on several keys"
     protocol = Interface.STORAGE

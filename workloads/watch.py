@@ -42,8 +42,8 @@ from fencepost.harness.coordination import (
     Heard,
     Interface,
     Keys,
-    Look,
     Watchable,
+    WatchedRead,
     Watches,
     WatchMode,
 )
@@ -65,13 +65,13 @@ from fencepost.harness.history import Completion, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.workloads.watch_traffic import Begin, Follow, Listen, Remembered, Traffic, WatchMemory
+from fencepost.workloads.watch_traffic import BeginWatch, Follow, Listen, Remembered, Traffic, WatchMemory
 
 KEY: Final = "watched"
 #: The keys that transactions change together and that are never deleted.
 PAIR: Final = ("p0", "p1")
 #: The only values of these options where watches cannot be resumed.
-_NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,), "begin": (Begin.CONTINUE.value,)}
+_NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,), "begin": (BeginWatch.CONTINUE.value,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
 _FOLLOW_NS: Final = 6_000_000_000
 
@@ -91,9 +91,9 @@ class WatchOptions(Options, frozen=True, kw_only=True):
     again_every: Annotated[
         Duration | None, about("a listener ends its watch this often and begins another", above=0)
     ] = None
-    begin: Annotated[Begin, about("where such a listener begins: where it ended, in the past or in the future")] = (
-        Begin.CONTINUE
-    )
+    begin: Annotated[
+        BeginWatch, about("where such a listener begins: where it ended, in the past or in the future")
+    ] = BeginWatch.CONTINUE
     compact_every: Annotated[Duration | None, about("history is compacted this often", above=0)] = None
 
     @property
@@ -105,7 +105,7 @@ class WatchOptions(Options, frozen=True, kw_only=True):
         return (*self.deletable, *PAIR)
 
 
-class Watch(Workload[WatchOptions]):
+class WatchWorkload(Workload[WatchOptions]):
     name = "watch"
     about = "listeners on every node; each must see every change once and in order"
     protocol = Interface.LISTENERS
@@ -135,7 +135,7 @@ class Watch(Workload[WatchOptions]):
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
         if options.resume == "off" and options.again_every is not None:
             return Refusal("again_every ends watches that resume=off does not resume", "leave one of them out")
-        if options.again_every is None and options.begin is not Begin.CONTINUE:
+        if options.again_every is None and options.begin is not BeginWatch.CONTINUE:
             return Refusal(f"begin={options.begin} is for listeners that begin again", "give again_every, such as 1s")
         return None
 
@@ -241,7 +241,7 @@ def _row(heard: Heard) -> list[Value]:
             return ["changes", heard.at_ns, heard.position, changes]
         case Bookmark():
             return ["bookmark", heard.at_ns, heard.position]
-        case Look(arms=True):
+        case WatchedRead(arms=True):
             return ["armed", heard.at_ns, heard.position, heard.key, heard.value_position]
         case _:
             number = _decoded(heard.value)

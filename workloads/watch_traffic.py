@@ -28,7 +28,7 @@ _BEGIN_AT_HISTORY: Final = 0.5
 _AHEAD: Final = 100
 
 
-class Begin(StrEnum):
+class BeginWatch(StrEnum):
     """Where a listener begins that ends its watch and begins another."""
 
     CONTINUE = "continue"
@@ -37,7 +37,7 @@ class Begin(StrEnum):
     ANY = "any"
 
 
-_BEGINS: Final = (Begin.CONTINUE, Begin.PAST, Begin.FUTURE)
+_BEGINS: Final = (BeginWatch.CONTINUE, BeginWatch.PAST, BeginWatch.FUTURE)
 
 
 class Listener(msgspec.Struct):
@@ -116,7 +116,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     bookmarks: bool
     again_every_ns: int
     first: int | None = None
-    begin: Begin = Begin.CONTINUE
+    begin: BeginWatch = BeginWatch.CONTINUE
 
     def op(self, ctx: Context) -> Step:
         for worker in ctx.free:
@@ -140,11 +140,11 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     def _start(self, draw: Draw, listener: Listener) -> int | None:
         """Choose where the next watch begins; what is in the future does not exist yet, as far as the clients know."""
         history, latest = self.memory.history_from, self.memory.latest
-        begin = draw.choice(_BEGINS) if self.begin is Begin.ANY else self.begin
+        begin = draw.choice(_BEGINS) if self.begin is BeginWatch.ANY else self.begin
         match begin:
-            case Begin.PAST if latest > history:
+            case BeginWatch.PAST if latest > history:
                 return history + 1 + draw.below(latest - history)
-            case Begin.FUTURE:
+            case BeginWatch.FUTURE:
                 return latest + 2 + draw.below(_AHEAD)
             case _:
                 return history if history and draw.chance(_BEGIN_AT_HISTORY) else listener.cursor

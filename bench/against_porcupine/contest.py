@@ -28,7 +28,7 @@ from bench.against_porcupine.histories import Shape
 from fencepost.checkers.storage.register_anomalies import Columns
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.interchange.second_opinion.porcupine import OUT_OF_MEMORY, OUT_OF_TIME
-from fencepost.harness.verdict import Budget
+from fencepost.harness.verdict import SearchBudget
 
 #: Shorter ones are repeated on the clock until they take so long together: ten times what changing sides costs.
 _MEASURABLE_S: Final = 0.02
@@ -172,7 +172,7 @@ def _our_side(columns: Columns, limits: Limits) -> Iterator[_Measure]:
 def _serve(there: "Connection[Lap, int]", here: "Connection[int, Lap]", columns: Columns, limits: Limits) -> None:
     here.close()
     gc.disable()
-    budget = Budget(wall_s=limits.cpu_s * 2)
+    budget = SearchBudget(wall_s=limits.cpu_s * 2)
     # What the parent freed would be used again unseen; and the peak counts from here.
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

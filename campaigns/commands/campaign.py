@@ -16,13 +16,13 @@ from fencepost.campaigns.night.documents import PAGE, document, write_documents
 from fencepost.campaigns.night.file import Campaign, read_campaign
 from fencepost.campaigns.night.merge import merged_night, read_night, shards_below
 from fencepost.campaigns.night.night import Night
-from fencepost.campaigns.night.outcome import Outcome, outcome
+from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
 from fencepost.campaigns.night.session import (
     NIGHTS,
-    Session,
+    NightSession,
+    NightWishes,
     Watcher,
-    Wishes,
     cells_within,
     find_unfinished,
     id_of_night,
@@ -34,27 +34,27 @@ from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, comman
 from fencepost.harness.base.offers import plugin_paths
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example, PathValue, jobs_or_auto, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.findings.known_issues import KnownIssue, read_known_issues
+from fencepost.harness.findings.known_issues import TrackedIssue, read_known_issues
 
 _MERGE: Final = "merge"
 _NIGHT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASONS_MAX: Final = 20
 EXAMPLES = (
-    Example(
+    HelpExample(
         "fencepost campaign docs/how-to/nightly.toml --budget 10m",
         "A small night of the example system, etcd and ZooKeeper",
     ),
-    Example(
+    HelpExample(
         "fencepost campaign docs/how-to/nightly.toml --budget 10m --resume",
         "Go on where a night was stopped or killed",
     ),
-    Example("fencepost campaign merge shard-1 shard-2", "Make one night of two shards"),
+    HelpExample("fencepost campaign merge shard-1 shard-2", "Make one night of two shards"),
 )
 
 
-def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int:
+def carry_out(path: Path, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Carry out a campaign; returns the night's exit code."""
     campaign = read_campaign(path)
     cells = cells_of(campaign)
@@ -80,7 +80,7 @@ def carry_out(path: Path, wishes: Wishes, *, resume: bool, as_json: bool) -> int
         for text in in_words(own, prepared):
             table.line(f"cannot run on this machine: {text}")
         folder = unfinished or new_folder(campaign, wishes)
-        with Session(folder, cells, wishes, stop, Watcher(table.change, table.line)) as session:
+        with NightSession(folder, cells, wishes, stop, Watcher(table.change, table.line)) as session:
             if unfinished:
                 session.resume(issues, prepared)
             else:
@@ -110,7 +110,7 @@ def merge(folders: tuple[Path, ...], results: Path, night_name: str, *, as_json:
     return int(result.exit_code)
 
 
-def _known_issues(campaign: Campaign) -> tuple[KnownIssue, ...]:
+def _known_issues(campaign: Campaign) -> tuple[TrackedIssue, ...]:
     name = campaign.content.known_issues
     if not name:
         return ()
@@ -120,7 +120,7 @@ def _known_issues(campaign: Campaign) -> tuple[KnownIssue, ...]:
     return read_known_issues(path)
 
 
-def _say(night: Night, result: Outcome, folder: Path, *, as_json: bool) -> None:
+def _say(night: Night, result: NightOutcome, folder: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(document(night, result), indent=2, default=str) + "\n")
         return
@@ -138,7 +138,9 @@ def _say(night: Night, result: Outcome, folder: Path, *, as_json: bool) -> None:
         sys.stderr.write(f"repeat with: {night.command}\n")
 
 
-def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, night: str, seed: int | None) -> Wishes:
+def _wishes(
+    path: Path, results: Path, *, budget: str, jobs: str, shard: str, night: str, seed: int | None
+) -> NightWishes:
     number, total = _shard(shard)
     if night and not _NIGHT.fullmatch(night):
         raise UsageError(f"--night {night!r}: expected letters, digits, '.', '_' and '-'", hint="such as 2026-11-25")
@@ -150,7 +152,7 @@ def _wishes(path: Path, results: Path, *, budget: str, jobs: str, shard: str, ni
     again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
     again += ["--night", night] * bool(night)
     again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
-    return Wishes(
+    return NightWishes(
         budget_s=budget_s,
         seed=drawn,
         results=results,

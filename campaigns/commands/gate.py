@@ -10,17 +10,17 @@ from fencepost.campaigns.commands.night_table import NightTable
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
 from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
-from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
-from fencepost.campaigns.gate.requirement import Decision, Kind, Status
+from fencepost.campaigns.gate.requirement import Decision, RequirementKind, RequirementStatus
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night
-from fencepost.campaigns.night.pool import Demand, Turn
+from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
 from fencepost.campaigns.night.session import (
-    Session,
+    NightSession,
+    NightWishes,
     Watcher,
-    Wishes,
     cells_within,
     find_unfinished,
     new_folder,
@@ -30,26 +30,26 @@ from fencepost.campaigns.night.telling import about, finding_lines, from_here
 from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example, PathValue, jobs_or_auto, pairs, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, pairs, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
-    Example(
+    HelpExample(
         "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --budget 10m",
         "Hold the example system to a small policy",
     ),
-    Example(
+    HelpExample(
         "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 -O defect=stale-reads",
         "The same with a defect switched on: red",
     ),
-    Example(
+    HelpExample(
         "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --resume",
         "Go on where a gate was stopped or killed",
     ),
 )
 
 
-def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool) -> int:
+def carry_out(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that the policy needs; returns the gate's exit code."""
     unfinished = find_unfinished(gate.campaign, wishes) if resume else None
     # A night keeps its seed, so that what is made again is the same run.
@@ -74,11 +74,11 @@ def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool)
         folder = unfinished or new_folder(gate.campaign, wishes)
         files = MeasureFiles(folder)
 
-        def demand(night: Night, turn: Turn) -> Demand:
+        def demand(night: Night, turn: WaitingRun) -> Demand:
             return demand_of(files.evidence(gate.policy, night), turn)
 
         write = GateDocuments(gate.policy, files)
-        with Session(folder, gate.checked, wishes, stop, Watcher(table.change, table.line), write) as session:
+        with NightSession(folder, gate.checked, wishes, stop, Watcher(table.change, table.line), write) as session:
             if unfinished:
                 session.resume(issues, prepared)
             else:
@@ -95,14 +95,14 @@ def carry_out(gate: PlannedGate, wishes: Wishes, *, resume: bool, as_json: bool)
     return int(decision.exit_code)
 
 
-def _say(evidence: Evidence, decision: Decision, folder: Path, *, as_json: bool) -> None:
+def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(gate_json(evidence, decision))
         return
     for each in decision.requirements:
         click.echo(f"  {each.status.sign} {each.status:9} {each.name}: {each.need}")
         click.echo(f"              {each.reason}")
-        if each.status is Status.FAILED and each.kind is Kind.CELL:
+        if each.status is RequirementStatus.FAILED and each.kind is RequirementKind.CELL:
             for line in (line for a in each.attempts for line in finding_lines(a, from_here(folder))):
                 click.echo(f"              {line}")
     for text in decision.reach:
@@ -179,14 +179,14 @@ def command(
     return carry_out(gate, _wishes(again, flags), resume=flags["resume"], as_json=flags["as_json"])
 
 
-def _wishes(again: list[str], flags: dict[str, Any]) -> Wishes:
+def _wishes(again: list[str], flags: dict[str, Any]) -> NightWishes:
     budget_s = parse_duration_ns(flags["budget"], what="--budget") / 1e9
     if not budget_s:
         raise UsageError(f"--budget {flags['budget']} leaves no time for a run", hint="give minutes or hours")
     seed = seed_or_drawn(flags["seed"])
     again += ["--budget", flags["budget"], "--seed", str(seed)]
     again += ["--jobs", flags["jobs"]] * (flags["jobs"] != "auto")
-    return Wishes(
+    return NightWishes(
         budget_s=budget_s,
         seed=seed,
         results=flags["results"],

@@ -14,8 +14,8 @@ from fencepost.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.campaigns.replay.replaying import replay as carry_out
 from fencepost.campaigns.replay.tries import Carrier, Carry, Try
 from fencepost.harness.base.errors import ExitCode, HarnessError
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.cli.output.outcome import Session, gravest
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.outcome import CommandSession, gravest
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fencepost.harness.run.conclude import Result
 
 EXAMPLES = (
-    Example("fencepost replay RUN", "Ten runs with the faults of RUN"),
-    Example("fencepost replay RUN --times 50 --until-invalid", "Up to 50 runs, until one is invalid"),
-    Example("fencepost replay RUN --times 20 --json", "The counts as JSON, for a script"),
+    HelpExample("fencepost replay RUN", "Ten runs with the faults of RUN"),
+    HelpExample("fencepost replay RUN --times 50 --until-invalid", "Up to 50 runs, until one is invalid"),
+    HelpExample("fencepost replay RUN --times 20 --json", "The counts as JSON, for a script"),
 )
 _CODES = {
     Validity.VALID: ExitCode.VALID,
@@ -87,7 +87,7 @@ def _exit_code(done: Replay) -> int:
     return int(gravest(codes) if codes else ExitCode.INTERNAL)
 
 
-def carrier_of(session: Session) -> Carrier:
+def carrier_of(session: CommandSession) -> Carrier:
     """Carry out tries as `fencepost run` does, and tell progress on standard error."""
     return Carrier(carry=carry_by(session.execute, session.stopped), stopped=session.stopped, say=_err)
 
@@ -146,7 +146,7 @@ def command(run: Path, times: int, until_invalid: bool, fingerprint: str | None,
 
     Exits 1 when any run is invalid, 255 when checkers contradict each other, 2 when any is unknown, else 0.
     """
-    with Session() as session:
+    with CommandSession() as session:
         return replay(
             run,
             results.resolve(),

@@ -14,15 +14,17 @@ from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MI
 from fencepost.campaigns.replay.tries import Carrier
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
-from fencepost.harness.cli.output.outcome import Session
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.outcome import CommandSession
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.rate import Rate
 
 EXAMPLES = (
-    Example("fencepost shrink RUN", "Search for half an hour, then confirm by 10 new runs"),
-    Example("fencepost shrink RUN --budget 3m --confirm 3", "A quick answer: less is tried, and confirmed less surely"),
-    Example("fencepost shrink RUN --budget 4h", "Over night; the same command continues an earlier search"),
+    HelpExample("fencepost shrink RUN", "Search for half an hour, then confirm by 10 new runs"),
+    HelpExample(
+        "fencepost shrink RUN --budget 3m --confirm 3", "A quick answer: less is tried, and confirmed less surely"
+    ),
+    HelpExample("fencepost shrink RUN --budget 4h", "Over night; the same command continues an earlier search"),
 )
 
 
@@ -150,7 +152,7 @@ def command(run: Path, budget: str, confirmations: int, fingerprint: str | None,
 
     Exits 0 with a confirmed plan or when nothing can be left out, else 2.
     """
-    with Session() as session:
+    with CommandSession() as session:
         return shrink(
             run,
             results.resolve(),

@@ -13,19 +13,19 @@ an exception for a fingerprint covers that violation, never a second one; nothin
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
-from fencepost.campaigns.gate.evidence import Evidence, Measures
+from fencepost.campaigns.gate.evidence import GateEvidence, Measures
 from fencepost.campaigns.gate.outlook import outlook
-from fencepost.campaigns.gate.policy import Budget, GuaranteeNeed, Measure, PolicyException
-from fencepost.campaigns.gate.requirement import Comparison, Decision, Kind, Requirement, Status
+from fencepost.campaigns.gate.policy import BudgetMeasure, GuaranteeNeed, PolicyBudget, PolicyException
+from fencepost.campaigns.gate.requirement import Comparison, Decision, Requirement, RequirementKind, RequirementStatus
 from fencepost.campaigns.gate.signed_rank import signed_rank
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt, CellOutcome
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import CellOutcome, RunAttempt
 from fencepost.campaigns.night.outcome import BLIND
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass, nemesis_of
 from fencepost.harness.faults.schedule import nemesis_words
 
 
-def decide(evidence: Evidence) -> Decision:
+def decide(evidence: GateEvidence) -> Decision:
     """Decide every requirement of the policy; of a night that runs: what it would be if it ended now."""
     policy, night = evidence.policy, evidence.night
     required = required_cells(evidence)
@@ -39,29 +39,29 @@ def decide(evidence: Evidence) -> Decision:
     rows += [_canary(each, required) for each in canaries]
     if not canaries:
         text = f"the policy's canary is not part of the night: {BLIND}"
-        rows.append(_missing(Kind.CANARY, "canary", "shows its anomaly", text))
+        rows.append(_missing(RequirementKind.CANARY, "canary", "shows its anomaly", text))
     rows += [_budget(evidence, budget) for budget in policy.budgets]
     rows += _builds(required)
     rows += _without_fault(evidence, required, rows)
     for shard in night.missing_shards:
-        rows.append(_missing(Kind.SHARD, f"shard {shard}", "is part of the night", "it is not"))
+        rows.append(_missing(RequirementKind.SHARD, f"shard {shard}", "is part of the night", "it is not"))
     return Decision(requirements=tuple(rows), reach=tuple(_reach(required, canaries)))
 
 
-def required_cells(evidence: Evidence) -> list[CellOutcome]:
+def required_cells(evidence: GateEvidence) -> list[CellOutcome]:
     """The candidate's cells, which the policy requires."""
     return [each for each in evidence.night.cells if each.cell.id in evidence.policy.runs]
 
 
-def last_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
+def last_attempts(attempts: Iterable[RunAttempt]) -> list[RunAttempt]:
     """Of each run the attempt that counts: the last one."""
-    last: dict[tuple[int, int], Attempt] = {}
+    last: dict[tuple[int, int], RunAttempt] = {}
     for attempt in sorted(attempts, key=lambda a: a.number):
         last[attempt.shard, attempt.run] = attempt
     return sorted(last.values(), key=lambda a: (a.shard, a.run))
 
 
-def clean_attempts(each: CellOutcome, guarantee: str = "") -> list[Attempt]:
+def clean_attempts(each: CellOutcome, guarantee: str = "") -> list[RunAttempt]:
     """The valid runs of a cell that put a guarantee to the test while a fault took hold; without a name: any guarantee.
 
     A cell that asks for no fault has clean runs of its own, but what they tested says nothing of faults.
@@ -72,7 +72,7 @@ def clean_attempts(each: CellOutcome, guarantee: str = "") -> list[Attempt]:
     return [a for a in valid if any(a.exposures.values()) and (a.took_hold or not nemesis_of(each.cell))]
 
 
-def measured_pairs(evidence: Evidence, budget: Budget) -> list[tuple[int, int]]:
+def measured_pairs(evidence: GateEvidence, budget: PolicyBudget) -> list[tuple[int, int]]:
     """Nanoseconds of candidate and baseline by run, for each run that both judged and measured; the first `pairs`."""
     candidate = _measured(_candidate_of(evidence, budget), evidence.measures, budget.measure)
     baseline = _measured(_baseline_of(evidence, budget), evidence.measures, budget.measure)
@@ -80,50 +80,50 @@ def measured_pairs(evidence: Evidence, budget: Budget) -> list[tuple[int, int]]:
     return [(candidate[run], baseline[run]) for run in runs][: budget.pairs]
 
 
-def _measured(each: CellOutcome | None, measures: dict[str, Measures], measure: Measure) -> dict[int, int]:
+def _measured(each: CellOutcome | None, measures: dict[str, Measures], measure: BudgetMeasure) -> dict[int, int]:
     attempts = last_attempts(each.attempts) if each else []
     return {a.run: ns for a in attempts if (ns := time_ns(a, measures, measure)) is not None}
 
 
-def time_ns(attempt: Attempt, measures: dict[str, Measures], measure: Measure) -> int | None:
+def time_ns(attempt: RunAttempt, measures: dict[str, Measures], measure: BudgetMeasure) -> int | None:
     """What a run measured; None where it has no verdict, measured nothing, or its own timer was late."""
     if attempt.run_class is None or not attempt.run_class.is_judged or _is_late(attempt):
         return None
     return measures.get(attempt.folder, {}).get(measure)
 
 
-def _is_late(attempt: Attempt) -> bool:
+def _is_late(attempt: RunAttempt) -> bool:
     """Whether the harness itself was late in this run, so that its times are not the candidate's."""
     return attempt.lag_ms * 1_000_000 >= DISTURBED_LAG_NS
 
 
-def _candidate_of(evidence: Evidence, budget: Budget) -> CellOutcome | None:
+def _candidate_of(evidence: GateEvidence, budget: PolicyBudget) -> CellOutcome | None:
     return next((each for each in evidence.night.cells if each.cell.id == budget.cell), None)
 
 
-def _baseline_of(evidence: Evidence, budget: Budget) -> CellOutcome | None:
+def _baseline_of(evidence: GateEvidence, budget: PolicyBudget) -> CellOutcome | None:
     return next((each for each in evidence.night.cells if each.cell.seeds_of == budget.cell), None)
 
 
-def _missing(kind: Kind, name: str, need: str, reason: str) -> Requirement:
-    return Requirement(kind=kind, name=name, need=need, status=Status.MISSING, reason=reason)
+def _missing(kind: RequirementKind, name: str, need: str, reason: str) -> Requirement:
+    return Requirement(kind=kind, name=name, need=need, status=RequirementStatus.MISSING, reason=reason)
 
 
-def _expired(evidence: Evidence) -> Iterator[Requirement]:
+def _expired(evidence: GateEvidence) -> Iterator[Requirement]:
     for each in evidence.policy.exceptions:
         if each.is_expired(evidence.night.today):
             yield Requirement(
-                kind=Kind.EXCEPTION,
+                kind=RequirementKind.EXCEPTION,
                 name=f"exception for {each.subject}",
                 need="has not expired",
-                status=Status.FAILED,
+                status=RequirementStatus.FAILED,
                 reason=f"it expired on {each.expires}; {each.owner} renews or removes it: {each.link}",
                 final=True,
                 cell=each.cell,
             )
 
 
-def _cell_exception(evidence: Evidence, each: CellOutcome) -> PolicyException | None:
+def _cell_exception(evidence: GateEvidence, each: CellOutcome) -> PolicyException | None:
     in_force = (e for e in evidence.policy.exceptions if not e.is_expired(evidence.night.today))
     return next((e for e in in_force if e.cell == each.cell.id), None)
 
@@ -131,24 +131,27 @@ def _cell_exception(evidence: Evidence, each: CellOutcome) -> PolicyException | 
 def _cell(each: CellOutcome, runs: int, exception: PolicyException | None) -> Requirement:
     """Decide a required cell: enough clean runs, and none that is not."""
     status, reason = _cell_status(each, runs)
-    if status is Status.MISSING and exception is not None:
-        status, reason = Status.EXCEPTED, f"{reason}; {exception.owner} until {exception.expires}: {exception.link}"
+    if status is RequirementStatus.MISSING and exception is not None:
+        status, reason = (
+            RequirementStatus.EXCEPTED,
+            f"{reason}; {exception.owner} until {exception.expires}: {exception.link}",
+        )
     return Requirement(
-        kind=Kind.CELL,
+        kind=RequirementKind.CELL,
         name=each.cell.name,
         need=f"{_count(runs, 'clean run')}, and none that is not clean",
         status=status,
         reason=reason,
-        final=status is Status.FAILED,
+        final=status is RequirementStatus.FAILED,
         cell=each.cell.id,
         attempts=each.attempts,
     )
 
 
-def _cell_status(each: CellOutcome, runs: int) -> tuple[Status, str]:
+def _cell_status(each: CellOutcome, runs: int) -> tuple[RequirementStatus, str]:
     violations = [a for a in each.attempts if a.run_class is RunClass.INVALID]
     if violations or each.run_class is RunClass.INVALID:
-        return Status.FAILED, f"a violation: {violations[0].reason if violations else each.reason}"
+        return RequirementStatus.FAILED, f"a violation: {violations[0].reason if violations else each.reason}"
     last = last_attempts(each.attempts)
     known = [a for a in last if a.run_class is RunClass.KNOWN]
     clean = clean_attempts(each)
@@ -157,33 +160,36 @@ def _cell_status(each: CellOutcome, runs: int) -> tuple[Status, str]:
             continue
         if attempt.run_class is RunClass.VALID:
             lacks = "put no guarantee to the test" if not any(attempt.exposures.values()) else "had no effective fault"
-            return Status.MISSING, f"run {attempt.run} {lacks}"
+            return RequirementStatus.MISSING, f"run {attempt.run} {lacks}"
         if attempt.run_class is not None:
-            return Status.MISSING, f"run {attempt.run} is {attempt.run_class}: {attempt.reason}"
+            return RequirementStatus.MISSING, f"run {attempt.run} is {attempt.run_class}: {attempt.reason}"
     if not each.run_class.is_green and each.run_class is not RunClass.NOT_RUN:
-        return Status.MISSING, f"it is {each.run_class}: {each.reason}"
+        return RequirementStatus.MISSING, f"it is {each.run_class}: {each.reason}"
     if len(clean) + len(known) < runs:
         why = f": {each.reason}" if not last and each.reason else ""
-        return Status.MISSING, f"{len(clean) + len(known)} of {_count(runs, 'clean run')}{why}"
+        return RequirementStatus.MISSING, f"{len(clean) + len(known)} of {_count(runs, 'clean run')}{why}"
     covered = sorted({fingerprint for a in each.attempts for fingerprint in a.known})
     if covered or known:
-        return Status.EXCEPTED, f"{_count(len(known), 'run')} showed only {', '.join(covered) or 'known violations'}"
+        return (
+            RequirementStatus.EXCEPTED,
+            f"{_count(len(known), 'run')} showed only {', '.join(covered) or 'known violations'}",
+        )
     without = "" if any(a.took_hold for a in clean) else ", without any fault"
-    return Status.MET, _count(len(clean), "clean run") + without
+    return RequirementStatus.MET, _count(len(clean), "clean run") + without
 
 
 def _absent(cell: str, runs: int) -> Requirement:
     return Requirement(
-        kind=Kind.CELL,
+        kind=RequirementKind.CELL,
         name=f"cell {cell}",
         need=_count(runs, "clean run"),
-        status=Status.MISSING,
+        status=RequirementStatus.MISSING,
         reason="the night has no such cell",
         cell=cell,
     )
 
 
-def _guarantee(need: GuaranteeNeed, evidence: Evidence, required: list[CellOutcome]) -> Requirement:
+def _guarantee(need: GuaranteeNeed, evidence: GateEvidence, required: list[CellOutcome]) -> Requirement:
     clean = [a for each in required for a in clean_attempts(each, need.name)]
     tested = sum(a.exposures[need.name] for a in clean)
     is_met = tested >= need.tested and len(clean) >= need.runs
@@ -195,10 +201,10 @@ def _guarantee(need: GuaranteeNeed, evidence: Evidence, required: list[CellOutco
         ahead = outlook(need, evidence.night, required, clean)
         reason += f"; {ahead.text}" if ahead else ""
     return Requirement(
-        kind=Kind.GUARANTEE,
+        kind=RequirementKind.GUARANTEE,
         name=need.name,
         need=f"tested at least {_count(need.tested, 'time')} in at least {_count(need.runs, 'clean run')}",
-        status=Status.MET if is_met else Status.MISSING,
+        status=RequirementStatus.MET if is_met else RequirementStatus.MISSING,
         reason=reason,
         attempts=tuple(clean),
     )
@@ -207,11 +213,11 @@ def _guarantee(need: GuaranteeNeed, evidence: Evidence, required: list[CellOutco
 def _canary(each: CellOutcome, required: Sequence[CellOutcome]) -> Requirement:
     passed = [a for a in each.attempts if a.run_class is RunClass.VALID]
     others = [a for a in each.attempts if a.run_class is RunClass.INVALID and each.cell.anomaly not in a.anomalies]
-    status = Status.MISSING
+    status = RequirementStatus.MISSING
     if each.is_caught:
         own, systems = each.cell.plan.system, {o.cell.plan.system for o in required}
         others_only = bool(systems) and own not in systems
-        status, reason = Status.ELSEWHERE if others_only else Status.MET, f"caught in {own}"
+        status, reason = RequirementStatus.ELSEWHERE if others_only else RequirementStatus.MET, f"caught in {own}"
         silent = ", ".join(sorted(systems - {own}))
         reason += f", which says nothing of {silent}" if silent else ""
         reason = f"not shown for {silent}: {reason}" if others_only else reason
@@ -222,7 +228,7 @@ def _canary(each: CellOutcome, required: Sequence[CellOutcome]) -> Requirement:
     else:
         reason = f"it is {each.run_class}: {each.reason}"
     return Requirement(
-        kind=Kind.CANARY,
+        kind=RequirementKind.CANARY,
         name=each.cell.name,
         need=f"shows {each.cell.anomaly}; {_about(each)}",
         status=status,
@@ -233,31 +239,37 @@ def _canary(each: CellOutcome, required: Sequence[CellOutcome]) -> Requirement:
     )
 
 
-def _budget(evidence: Evidence, budget: Budget) -> Requirement:
+def _budget(evidence: GateEvidence, budget: PolicyBudget) -> Requirement:
     """Decide a budget: exceeded when the test says slower and the median ratio is beyond the factor."""
     candidate, baseline = _candidate_of(evidence, budget), _baseline_of(evidence, budget)
     pairs = measured_pairs(evidence, budget)
-    status, comparison = Status.MISSING, None
+    status, comparison = RequirementStatus.MISSING, None
     reason = f"{len(pairs)} of {budget.pairs} pairs were measured{_lateness(candidate, baseline)}"
     if len(pairs) >= budget.pairs:
         comparison = compare(pairs)
         is_slower, is_beyond = comparison.p <= budget.error, comparison.ratio_median > budget.factor
-        status = Status.FAILED if is_slower and is_beyond else Status.MISSING if is_beyond else Status.MET
+        status = (
+            RequirementStatus.FAILED
+            if is_slower and is_beyond
+            else RequirementStatus.MISSING
+            if is_beyond
+            else RequirementStatus.MET
+        )
         reason = (
             f"the median of the pairs' ratios is {comparison.ratio_median:.2f}, {'beyond' if is_beyond else 'within'} "
             f"{budget.factor:g}; medians of the times {comparison.candidate_ns_median / 1e9:.2f} s (candidate) and "
             f"{comparison.baseline_ns_median / 1e9:.2f} s (baseline); p = {comparison.p:.3f}, "
             f"effect {comparison.effect:+.2f}"
         )
-        if status is Status.MISSING:
+        if status is RequirementStatus.MISSING:
             reason += "; not decided: beyond the factor, but chance alone may do that"
     return Requirement(
-        kind=Kind.BUDGET,
+        kind=RequirementKind.BUDGET,
         name=f"{budget.measure} of {candidate.cell.name if candidate else budget.cell}",
         need=f"at most {budget.factor:g} times the baseline, over {budget.pairs} pairs",
         status=status,
         reason=reason,
-        final=status is Status.FAILED,
+        final=status is RequirementStatus.FAILED,
         cell=budget.cell,
         attempts=tuple(a for each in (candidate, baseline) if each for a in last_attempts(each.attempts)),
         comparison=comparison,
@@ -293,10 +305,10 @@ def _builds(required: Sequence[CellOutcome]) -> Iterator[Requirement]:
     builds = builds_of(required)
     if len(builds) > 1:
         yield Requirement(
-            kind=Kind.BUILD,
+            kind=RequirementKind.BUILD,
             name="candidate",
             need="is one build",
-            status=Status.MISSING,
+            status=RequirementStatus.MISSING,
             reason=f"{len(builds)} builds were tested: {', '.join(builds)}",
             final=True,
         )
@@ -308,19 +320,23 @@ def builds_of(required: Sequence[CellOutcome]) -> list[str]:
 
 
 def _without_fault(
-    evidence: Evidence, required: Sequence[CellOutcome], rows: Sequence[Requirement]
+    evidence: GateEvidence, required: Sequence[CellOutcome], rows: Sequence[Requirement]
 ) -> Iterator[Requirement]:
     """A gate whose clean runs had no effective fault: nothing disturbed the candidate, whatever else is met.
 
     Only said where the cells have their runs. Where an exception covers missing evidence of each cell, somebody has
     taken that on.
     """
-    statuses = {row.status for row in rows if row.kind is Kind.CELL}
-    answers = Status.MET in statuses or any(_cell_exception(evidence, each) is None for each in required)
+    statuses = {row.status for row in rows if row.kind is RequirementKind.CELL}
+    answers = RequirementStatus.MET in statuses or any(_cell_exception(evidence, each) is None for each in required)
     good = [a for each in required for a in last_attempts(each.attempts) if a.run_class and a.run_class.is_green]
-    if answers and statuses <= {Status.MET, Status.EXCEPTED} and not any(a.took_hold for a in good):
+    if (
+        answers
+        and statuses <= {RequirementStatus.MET, RequirementStatus.EXCEPTED}
+        and not any(a.took_hold for a in good)
+    ):
         yield _missing(
-            Kind.FAULT,
+            RequirementKind.FAULT,
             "candidate under faults",
             "a fault takes hold in at least one clean run of a required cell",
             "no clean run had an effective fault",
@@ -347,7 +363,7 @@ def _counts_for(canary: CellOutcome, each: CellOutcome) -> bool:
     return own.workload == of.workload and fault_kinds(each.cell) <= fault_kinds(canary.cell)
 
 
-def fault_kinds(cell: Cell) -> set[str]:
+def fault_kinds(cell: NightCell) -> set[str]:
     """The kinds of faults that a cell asks for; of a schedule the file."""
     return {word.partition(":")[0].strip() for word in nemesis_words(nemesis_of(cell))}
 

@@ -10,14 +10,14 @@ from fencepost.campaigns.gate.decision import (
     required_cells,
     time_ns,
 )
-from fencepost.campaigns.gate.evidence import Evidence
+from fencepost.campaigns.gate.evidence import GateEvidence
 from fencepost.campaigns.gate.outlook import outlook
 from fencepost.campaigns.gate.policy import GuaranteeNeed
 from fencepost.campaigns.night.night import CellOutcome
-from fencepost.campaigns.night.pool import Demand, Turn
+from fencepost.campaigns.night.pool import Demand, WaitingRun
 
 
-def demand_of(evidence: Evidence, turn: Turn) -> Demand:
+def demand_of(evidence: GateEvidence, turn: WaitingRun) -> Demand:
     """Decide whether the gate needs this run: now, perhaps later, or never."""
     if decide(evidence).is_certainly_red:
         return Demand.NEVER
@@ -30,7 +30,7 @@ def demand_of(evidence: Evidence, turn: Turn) -> Demand:
     return next(demand for demand in Demand if demand in demands)
 
 
-def _for_pairs(evidence: Evidence, each: CellOutcome, run: int) -> Demand:
+def _for_pairs(evidence: GateEvidence, each: CellOutcome, run: int) -> Demand:
     """Runs of both sides until each budget has its pairs; a run that cannot be measured is replaced."""
     demands = {Demand.NEVER}
     for budget in evidence.policy.budgets:
@@ -49,7 +49,7 @@ def _for_pairs(evidence: Evidence, each: CellOutcome, run: int) -> Demand:
     return next(demand for demand in Demand if demand in demands)
 
 
-def _for_guarantee(evidence: Evidence, need: GuaranteeNeed, each: CellOutcome) -> Demand:
+def _for_guarantee(evidence: GateEvidence, need: GuaranteeNeed, each: CellOutcome) -> Demand:
     """More runs of the cells that test a guarantee, as many at a time as it seems to lack."""
     required = required_cells(evidence)
     clean = [a for outcome in required for a in clean_attempts(outcome, need.name)]

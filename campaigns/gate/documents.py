@@ -8,13 +8,13 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from fencepost.campaigns.gate.decision import decide
-from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.page import page
 from fencepost.campaigns.gate.policy import Policy
-from fencepost.campaigns.gate.requirement import Decision, Kind, Requirement, Status
+from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
 from fencepost.campaigns.night.documents import write_whole
 from fencepost.campaigns.night.junit import add_properties, attempt_properties, finished, new_suite
-from fencepost.campaigns.night.night import Night, State
+from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.report.documents import clean
@@ -81,10 +81,10 @@ class GateDocuments:
                 warn(f"{name} could not be written: {type(error).__name__}: {error}")
 
 
-def document(evidence: Evidence, decision: Decision) -> dict[str, Any]:
+def document(evidence: GateEvidence, decision: Decision) -> dict[str, Any]:
     """What gate.json holds (docs/reference/gate-format.md)."""
     policy, night = evidence.policy, evidence.night
-    is_ended = night.state is not State.RUNNING
+    is_ended = night.state is not NightState.RUNNING
     kept = (
         "id",
         "fencepost",
@@ -118,28 +118,30 @@ def document(evidence: Evidence, decision: Decision) -> dict[str, Any]:
     }
 
 
-def gate_json(evidence: Evidence, decision: Decision) -> str:
+def gate_json(evidence: GateEvidence, decision: Decision) -> str:
     """The text of gate.json."""
     data = msgspec.json.encode(document(evidence, decision))
     return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
-def junit_xml(evidence: Evidence, decision: Decision, home: str) -> str:
+def junit_xml(evidence: GateEvidence, decision: Decision, home: str) -> str:
     """One case for each requirement: a failure says no to the candidate, an error that evidence is missing.
 
     `home` is the night's folder, as commands name it. A run's time counts once, in the case of its cell.
     """
     night = evidence.night
     suite = new_suite(night, decision.sentence)
-    tags = {Status.FAILED: "failure", Status.MISSING: "error"}
+    tags = {RequirementStatus.FAILED: "failure", RequirementStatus.MISSING: "error"}
     timed: set[str] = set()
-    for each in sorted(decision.requirements, key=lambda r: r.kind not in (Kind.CELL, Kind.CANARY)):
+    for each in sorted(
+        decision.requirements, key=lambda r: r.kind not in (RequirementKind.CELL, RequirementKind.CANARY)
+    ):
         fresh = [a for a in each.attempts if a.folder not in timed]
         timed |= {a.folder for a in fresh}
         about = {"classname": f"fencepost.gate.{each.kind}", "name": clean(each.name)}
         case = ET.SubElement(suite, "testcase", {**about, "time": f"{sum(a.seconds for a in fresh):.1f}"})
         values = {"need": each.need, "status": each.status.value, "cell": each.cell}
-        values["expected"] = "invalid" if each.kind is Kind.CANARY else ""
+        values["expected"] = "invalid" if each.kind is RequirementKind.CANARY else ""
         last = each.attempts[-1:]
         add_properties(
             case, {k: v for k, v in values.items() if v} | (attempt_properties(last[0], home) if last else {})
@@ -148,7 +150,9 @@ def junit_xml(evidence: Evidence, decision: Decision, home: str) -> str:
         if each.status in tags:
             element = ET.SubElement(case, tags[each.status], {"message": clean(each.reason), "type": each.status.value})
             findings = (
-                [line for a in each.attempts for line in finding_lines(a, home)] if each.kind is Kind.CELL else []
+                [line for a in each.attempts for line in finding_lines(a, home)]
+                if each.kind is RequirementKind.CELL
+                else []
             )
             element.text = clean("\n".join([f"needs: {each.need}", each.reason, *findings]))
         output = [f"{each.need}: {each.status}; {each.reason}", *lines]

@@ -7,18 +7,18 @@ import msgspec
 import pyarrow
 import pyarrow.parquet
 
-from fencepost.campaigns.gate.policy import Measure, Policy
-from fencepost.campaigns.night.night import Attempt, Night
+from fencepost.campaigns.gate.policy import BudgetMeasure, Policy
+from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.results.columns import FACTS
 from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY
 
 _MAIN = "main"
 #: Nanoseconds by measure; a measure that a run does not tell is absent.
-Measures = dict[Measure, int]
+Measures = dict[BudgetMeasure, int]
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class GateEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """All that a decision rests on; `measures` are by the folder of the attempt."""
 
     policy: Policy
@@ -33,7 +33,7 @@ class MeasureFiles:
         self._folder = folder
         self._read: dict[str, Measures] = {}
 
-    def evidence(self, policy: Policy, night: Night) -> Evidence:
+    def evidence(self, policy: Policy, night: Night) -> GateEvidence:
         """Collect what a night shows by now."""
         budgeted = {budget.cell for budget in policy.budgets}
         for outcome in night.cells:
@@ -41,24 +41,24 @@ class MeasureFiles:
                 for attempt in outcome.attempts:
                     if attempt.run_class is not None and attempt.folder not in self._read:
                         self._read[attempt.folder] = _measures(self._folder, attempt)
-        return Evidence(policy=policy, night=night, measures=self._read)
+        return GateEvidence(policy=policy, night=night, measures=self._read)
 
 
-def _measures(folder: Path, attempt: Attempt) -> Measures:
+def _measures(folder: Path, attempt: RunAttempt) -> Measures:
     """The longest recovery after a fault and the longest time without a successful operation, of one run."""
     if attempt.run_class is None or attempt.run_class is RunClass.LOST:
         return {}
     measures: Measures = {}
     recovered = [row["recovered_after_ns"] for row in _rows(folder, attempt, RECOVERY.name) if row["node"] is None]
     if recovered and None not in recovered:
-        measures[Measure.RECOVERY] = max(recovered)
+        measures[BudgetMeasure.RECOVERY] = max(recovered)
     gaps = [row["longest_without_ok_ns"] for row in _rows(folder, attempt, PHASES.name) if row["phase"] == _MAIN]
     if gaps and gaps[0] is not None:
-        measures[Measure.UNAVAILABILITY] = gaps[0]
+        measures[BudgetMeasure.UNAVAILABILITY] = gaps[0]
     return measures
 
 
-def _rows(folder: Path, attempt: Attempt, table: str) -> list[dict[str, Any]]:
+def _rows(folder: Path, attempt: RunAttempt, table: str) -> list[dict[str, Any]]:
     paths = sorted((folder / attempt.folder).glob(f"*/*/{FACTS}/{table}.parquet"))
     if not paths:
         return []

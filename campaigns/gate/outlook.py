@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from fencepost.campaigns.gate.policy import GuaranteeNeed
-from fencepost.campaigns.night.night import Attempt, CellOutcome, Night
+from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 
 #: Runs vary: one that is left may test a guarantee so many times as often as the best one so far.
 _BEST_TIMES: Final = 2
@@ -35,7 +35,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def outlook(need: GuaranteeNeed, night: Night, required: list[CellOutcome], clean: list[Attempt]) -> Outlook | None:
+def outlook(need: GuaranteeNeed, night: Night, required: list[CellOutcome], clean: list[RunAttempt]) -> Outlook | None:
     """Look ahead for a guarantee that lacks tests; None while nobody knows the rate.
 
     Args:

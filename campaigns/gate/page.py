@@ -7,10 +7,10 @@ import jinja2
 from markupsafe import Markup
 
 from fencepost.campaigns.gate.decision import builds_of, required_cells
-from fencepost.campaigns.gate.evidence import Evidence
-from fencepost.campaigns.gate.requirement import Decision, Kind, Requirement, Status
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt, CellOutcome, State
+from fencepost.campaigns.gate.evidence import GateEvidence
+from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import CellOutcome, NightState, RunAttempt
 from fencepost.campaigns.night.run_class import nemesis_of
 from fencepost.campaigns.night.telling import (
     about,
@@ -27,11 +27,11 @@ from fencepost.harness.report.page import asset, content_hash
 
 _REFRESH_S: Final = 10
 _TONES: Final = {
-    Status.MET: "valid",
-    Status.ELSEWHERE: "unknown",
-    Status.EXCEPTED: "valid",
-    Status.MISSING: "unknown",
-    Status.FAILED: "invalid",
+    RequirementStatus.MET: "valid",
+    RequirementStatus.ELSEWHERE: "unknown",
+    RequirementStatus.EXCEPTED: "valid",
+    RequirementStatus.MISSING: "unknown",
+    RequirementStatus.FAILED: "invalid",
 }
 _TITLES: Final = {
     ExitCode.VALID: "Green",
@@ -39,14 +39,14 @@ _TITLES: Final = {
     ExitCode.UNKNOWN: "Red: evidence is missing",
 }
 _HEADINGS: Final = {
-    Kind.EXCEPTION: "expired exception",
-    Kind.CELL: "required cell",
-    Kind.GUARANTEE: "guarantee",
-    Kind.CANARY: "canary",
-    Kind.BUDGET: "budget",
-    Kind.FAULT: "effective faults",
-    Kind.BUILD: "build",
-    Kind.SHARD: "shard",
+    RequirementKind.EXCEPTION: "expired exception",
+    RequirementKind.CELL: "required cell",
+    RequirementKind.GUARANTEE: "guarantee",
+    RequirementKind.CANARY: "canary",
+    RequirementKind.BUDGET: "budget",
+    RequirementKind.FAULT: "effective faults",
+    RequirementKind.BUILD: "build",
+    RequirementKind.SHARD: "shard",
 }
 #: The table's links to runs: more of them are counted.
 _LINKS_MAX: Final = 12
@@ -78,7 +78,7 @@ td.short { white-space: nowrap; }
 """
 
 
-def page(evidence: Evidence, decision: Decision, home: str, *, expected_end_s: float | None = None) -> str:
+def page(evidence: GateEvidence, decision: Decision, home: str, *, expected_end_s: float | None = None) -> str:
     """The page.
 
     Args:
@@ -94,7 +94,7 @@ def page(evidence: Evidence, decision: Decision, home: str, *, expected_end_s: f
         lstrip_blocks=True,
     )
     style = asset("style.css") + _OWN_STYLE
-    is_running = night.state is State.RUNNING
+    is_running = night.state is NightState.RUNNING
     outcomes = {each.cell.id: each for each in night.cells}
     worst = min((r.status.exit_code for r in decision.requirements if r.status.exit_code), default=ExitCode.VALID)
     tones = {ExitCode.VALID: "valid", ExitCode.INVALID: "invalid"}
@@ -124,7 +124,7 @@ def page(evidence: Evidence, decision: Decision, home: str, *, expected_end_s: f
     )
 
 
-def _candidate(evidence: Evidence) -> Iterator[str]:
+def _candidate(evidence: GateEvidence) -> Iterator[str]:
     """The system, the versions that its servers said they are, and the builds."""
     required = required_cells(evidence)
     yield from sorted({each.cell.plan.system for each in required})
@@ -135,7 +135,7 @@ def _candidate(evidence: Evidence) -> Iterator[str]:
         yield f"build {', '.join(builds)}"
 
 
-def _tests(cell: Cell) -> str:
+def _tests(cell: NightCell) -> str:
     """What a cell runs: "etcd, workload register, faults partition:leader, 3 nodes"."""
     plan, options = cell.plan, options_in_words(cell.plan)
     parts = [plan.system, f"workload {plan.workload}", f"faults {nemesis_of(cell) or 'none'}", f"{plan.nodes} nodes"]
@@ -144,7 +144,7 @@ def _tests(cell: Cell) -> str:
 
 def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict[str, Any]:
     own = outcomes.get(each.cell)
-    failed = each.attempts if each.status is Status.FAILED and each.kind is Kind.CELL else ()
+    failed = each.attempts if each.status is RequirementStatus.FAILED and each.kind is RequirementKind.CELL else ()
     return {
         "sign": each.status.sign,
         "tone": _TONES[each.status],
@@ -157,16 +157,18 @@ def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict
         "findings": [line for a in failed for line in finding_lines(a, home)],
         "runs": [_link(each, a, outcomes) for a in each.attempts[:_LINKS_MAX]],
         "more": max(0, len(each.attempts) - _LINKS_MAX),
-        "counted": counted(own) if own is not None and each.kind in (Kind.CELL, Kind.CANARY) else "",
+        "counted": counted(own)
+        if own is not None and each.kind in (RequirementKind.CELL, RequirementKind.CANARY)
+        else "",
     }
 
 
-def _link(each: Requirement, attempt: Attempt, outcomes: dict[str, CellOutcome]) -> dict[str, str]:
+def _link(each: Requirement, attempt: RunAttempt, outcomes: dict[str, CellOutcome]) -> dict[str, str]:
     run_class = attempt.run_class.value if attempt.run_class else "in flight"
     again = f", attempt {attempt.number}" if attempt.number > 1 else ""
-    of = "baseline, " if each.kind is Kind.BUDGET and attempt.cell != each.cell else ""
+    of = "baseline, " if each.kind is RequirementKind.BUDGET and attempt.cell != each.cell else ""
     times = ""
-    if each.kind is Kind.GUARANTEE:
+    if each.kind is RequirementKind.GUARANTEE:
         tested = attempt.exposures.get(each.name, 0)
         of, times = f"{outcomes[attempt.cell].cell.name}, ", f", tested {tested:,} time{'' if tested == 1 else 's'}"
     faults = "" if attempt.took_hold or attempt.run_class is None else ", no effective fault"

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from fencepost.campaigns.gate.policy import Budget, Policy, PolicyException, PolicyFile, read_policy
+from fencepost.campaigns.gate.policy import Policy, PolicyBudget, PolicyException, PolicyFile, read_policy
 from fencepost.campaigns.gate.testable import guarantees_of, workloads_that_test
-from fencepost.campaigns.night.cells import Cell, CheckedCells, cell_id, cells_of
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id, cells_of
 from fencepost.campaigns.night.file import Campaign, CampaignFile
 from fencepost.campaigns.night.run_class import nemesis_of
 from fencepost.harness.base.errors import UsageError, choices_hint
@@ -159,7 +159,7 @@ def _campaign(content: PolicyFile, source: TomlFile, candidate: Candidate) -> Ca
 
 def _with_runs(
     content: PolicyFile, source: TomlFile, required: CheckedCells
-) -> tuple[tuple[Cell, ...], dict[str, int]]:
+) -> tuple[tuple[NightCell, ...], dict[str, int]]:
     """Cells that may be run until a guarantee or a budget has enough, and the clean runs that each needs."""
     cells, needs = [], {}
     for number, cell in enumerate(required.cells):
@@ -212,11 +212,11 @@ def _listed(names: frozenset[str] | None) -> str:
     return ", ".join(sorted((names or frozenset()) - {COVERAGE}))
 
 
-def _ids(content: PolicyFile, source: TomlFile, cells: tuple[Cell, ...]) -> dict[tuple[str, int], str]:
+def _ids(content: PolicyFile, source: TomlFile, cells: tuple[NightCell, ...]) -> dict[tuple[str, int], str]:
     """The id of each cell that a budget or an exception names."""
     names = [cell.name for cell in cells if not cell.canary]
     by_name = {cell.name: cell.id for cell in cells if not cell.canary}
-    entries: list[tuple[str, int, Budget | PolicyException]] = [
+    entries: list[tuple[str, int, PolicyBudget | PolicyException]] = [
         *(("budget", n, b) for n, b in enumerate(content.budget)),
         *(("exception", n, e) for n, e in enumerate(content.exception) if e.cell),
     ]
@@ -232,8 +232,8 @@ def _ids(content: PolicyFile, source: TomlFile, cells: tuple[Cell, ...]) -> dict
 
 
 def _baseline_cells(
-    content: PolicyFile, cells: tuple[Cell, ...], budgets: tuple[Budget, ...], candidate: Candidate
-) -> list[Cell]:
+    content: PolicyFile, cells: tuple[NightCell, ...], budgets: tuple[PolicyBudget, ...], candidate: Candidate
+) -> list[NightCell]:
     """For each cell with a budget the same cell of the baseline, without the candidate's own options."""
     baseline = []
     for number, cell in enumerate(cells):
@@ -245,7 +245,7 @@ def _baseline_cells(
         if plan.schedule:
             plan = msgspec.structs.replace(plan, schedule=cell.plan.schedule)
         baseline.append(
-            Cell(
+            NightCell(
                 id=f"{cell_id(plan)}-baseline",
                 name=f"{cell.name} (baseline)",
                 plan=plan,

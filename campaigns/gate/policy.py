@@ -49,14 +49,14 @@ import msgspec
 
 from fencepost.campaigns.night.file import RUNS_MAX
 from fencepost.harness.base.toml_file import TomlFile, read_toml
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 
 FORMAT: Final = 1
 _HINT: Final = "a policy is a TOML file; docs/how-to/policy.toml is one to begin with"
 _FINGERPRINT_PARTS: Final = 4
 
 
-class Measure(StrEnum):
+class BudgetMeasure(StrEnum):
     """What a budget limits: the longest of a run."""
 
     RECOVERY = "recovery"
@@ -71,7 +71,7 @@ class GuaranteeNeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     runs: int = 1
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PolicyBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How much slower than the baseline a candidate may be in a cell.
 
     `factor` bounds the median ratio over `pairs` pairs of runs; `error` is the chance at which the test may call equal
@@ -79,7 +79,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     cell: str
-    measure: Measure
+    measure: BudgetMeasure
     factor: float
     pairs: int = 6
     error: float = 0.05
@@ -105,9 +105,9 @@ class PolicyException(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
         return today > self.expires
 
     @property
-    def issue(self) -> KnownIssue:
+    def issue(self) -> TrackedIssue:
         """The known issue of an exception by fingerprint, by which runs are classed."""
-        return KnownIssue(
+        return TrackedIssue(
             fingerprint=self.fingerprint,
             link=self.link,
             owner=self.owner,
@@ -126,7 +126,7 @@ class PolicyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     plan: dict[str, Any] = {}
     cell: tuple[dict[str, Any], ...] = ()
     guarantee: tuple[GuaranteeNeed, ...] = ()
-    budget: tuple[Budget, ...] = ()
+    budget: tuple[PolicyBudget, ...] = ()
     exception: tuple[PolicyException, ...] = ()
 
 
@@ -141,7 +141,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     baseline: str
     runs: dict[str, int]
     guarantees: tuple[GuaranteeNeed, ...] = ()
-    budgets: tuple[Budget, ...] = ()
+    budgets: tuple[PolicyBudget, ...] = ()
     exceptions: tuple[PolicyException, ...] = ()
 
 

@@ -4,11 +4,11 @@ from enum import StrEnum
 
 import msgspec
 
-from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.night import RunAttempt
 from fencepost.harness.base.errors import ExitCode
 
 
-class Kind(StrEnum):
+class RequirementKind(StrEnum):
     """What a requirement is about."""
 
     CELL = "cell"
@@ -21,7 +21,7 @@ class Kind(StrEnum):
     SHARD = "shard"
 
 
-class Status(StrEnum):
+class RequirementStatus(StrEnum):
     """`FAILED` says no to the candidate; `MISSING` says that nobody knows.
 
     `ELSEWHERE` is a canary of another system: the policy asks for no more, and it shows nothing of the candidate's.
@@ -41,9 +41,9 @@ class Status(StrEnum):
     @property
     def exit_code(self) -> ExitCode:
         match self:
-            case Status.FAILED:
+            case RequirementStatus.FAILED:
                 return ExitCode.INVALID
-            case Status.MISSING:
+            case RequirementStatus.MISSING:
                 return ExitCode.UNKNOWN
             case _:
                 return ExitCode.VALID
@@ -66,14 +66,14 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     `final`: no further run can make it green, and the gate stops.
     """
 
-    kind: Kind
+    kind: RequirementKind
     name: str
     need: str
-    status: Status
+    status: RequirementStatus
     reason: str
     final: bool = False
     cell: str = ""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RunAttempt, ...] = ()
     comparison: Comparison | None = None
 
 
@@ -105,13 +105,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         """ "1 of 5 requirements failed: ...; 2 lack evidence: ...", each with its need; of a green one its reach."""
         count = len(self.requirements)
         if self.is_green:
-            excepted = sum(r.status is Status.EXCEPTED for r in self.requirements)
+            excepted = sum(r.status is RequirementStatus.EXCEPTED for r in self.requirements)
             beside = f", {excepted} of them under an exception" if excepted else ""
-            met = count - sum(r.status is Status.ELSEWHERE for r in self.requirements)
+            met = count - sum(r.status is RequirementStatus.ELSEWHERE for r in self.requirements)
             which = f"all {count}" if met == count else f"{met} of {count}"
             return "; ".join([f"{which} requirements are met{beside}", *self.reach[:1]])
-        failed = [r for r in self.requirements if r.status is Status.FAILED]
-        missing = [r for r in self.requirements if r.status is Status.MISSING]
+        failed = [r for r in self.requirements if r.status is RequirementStatus.FAILED]
+        missing = [r for r in self.requirements if r.status is RequirementStatus.MISSING]
         parts = []
         if failed:
             parts.append(f"{len(failed)} of {count} requirements failed: {_named(failed)}")
@@ -126,5 +126,6 @@ def _named(requirements: list[Requirement]) -> str:
     """Each with its reason, and those that lack evidence with what they need; the certain ones first."""
     ordered = sorted(requirements, key=lambda r: not r.final)
     return "; ".join(
-        f"{r.name}: {r.reason}" + (f" (needs: {r.need})" if r.status is Status.MISSING else "") for r in ordered
+        f"{r.name}: {r.reason}" + (f" (needs: {r.need})" if r.status is RequirementStatus.MISSING else "")
+        for r in ordered
     )

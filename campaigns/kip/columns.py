@@ -43,7 +43,7 @@ class Proposal(StrEnum):
     KIP_273 = "kip-273"
 
 
-class Part(StrEnum):
+class KipPart(StrEnum):
     """The part of an interface that a recipe offers, in the proposals' words."""
 
     MEMBERSHIP = "group membership"
@@ -106,20 +106,20 @@ class Backing(StrEnum):
     CANNOT = "cannot"
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class RowClaim(msgspec.Struct, frozen=True, kw_only=True):
     """What a system says about a row; `text` is the source, what the recipe relies on, or why it cannot."""
 
     backing: Backing
     text: str
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KipRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a part of the interface is put on a system. Another way to do it has another name or a higher version.
 
     `chosen_by` is the system's option (-O) that chooses it, "" for the one of its part that the rows are about.
     """
 
-    part: Part
+    part: KipPart
     name: str
     version: int
     about: str
@@ -130,17 +130,17 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return f"{self.name}/{self.version}"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
+class KipColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A system's recipes, and its claims by row; a row without a claim has no recipe there.
 
     `unmeasured` says why no run of ours measures a claim, where there is more to say than that none does.
     """
 
-    recipes: tuple[Recipe, ...]
-    claims: Mapping[RowId, Claim]
+    recipes: tuple[KipRecipe, ...]
+    claims: Mapping[RowId, RowClaim]
     unmeasured: Mapping[RowId, str] = {}
 
-    def recipe(self, part: Part) -> Recipe | None:
+    def recipe(self, part: KipPart) -> KipRecipe | None:
         return next((recipe for recipe in self.recipes if recipe.part is part and not recipe.chosen_by), None)
 
 
@@ -151,33 +151,33 @@ class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     recipe: str = ""
     cannot: str = ""
 
-    def claims(self) -> list[Claim]:
+    def claims(self) -> list[RowClaim]:
         texts = zip(Backing, (self.promised, self.recipe, self.cannot), strict=True)
-        return [Claim(backing=backing, text=text) for backing, text in texts if text]
+        return [RowClaim(backing=backing, text=text) for backing, text in texts if text]
 
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    recipes: tuple[Recipe, ...]
+    recipes: tuple[KipRecipe, ...]
     claims: dict[RowId, _Stated]
     unmeasured: dict[RowId, str] = {}
     sources: dict[str, str] = {}
 
 
-def column_of(system: System) -> Column | None:
+def column_of(system: System) -> KipColumn | None:
     """What a system says of the rows; None for one without such a file. Raises UsageError for a malformed one."""
     path = system.guarantees.with_name(FILE) if isinstance(system, BaseSystem) else None
     return _read(path) if path is not None and path.exists() else None
 
 
 @functools.cache
-def _read(path: Path) -> Column:
+def _read(path: Path) -> KipColumn:
     file = read_toml(path, hint=_HINT)
     content = file.with_sources(file.convert(_Content).sources).convert(_Content)
     claims = {row: stated.claims() for row, stated in content.claims.items()}
     for row, made in claims.items():
         if len(made) != 1:
             raise file.error(["claims", row.value], "expected one of promised, recipe and cannot", _HINT)
-    return Column(
+    return KipColumn(
         recipes=content.recipes,
         claims={row: made[0] for row, made in claims.items()},
         unmeasured=content.unmeasured,

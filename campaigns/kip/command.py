@@ -6,33 +6,33 @@ from pathlib import Path
 import click
 
 from fencepost.campaigns.kip.columns import Proposal, column_of
-from fencepost.campaigns.kip.making import Making, Wishes
+from fencepost.campaigns.kip.making import TableMaking, TableWishes
 from fencepost.campaigns.kip.page import claim_words, measured_words
 from fencepost.campaigns.kip.rows import parts_of
-from fencepost.campaigns.kip.table import Table
+from fencepost.campaigns.kip.table import KipTable
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.harness.plugins import registry
 
 _KIP_30 = (
-    Example("fencepost conformance kip-30 --systems etcd,zookeeper,example", "Three systems side by side"),
-    Example("fencepost conformance kip-30 --budget 10m", "What ten minutes are enough for; run it again to go on"),
+    HelpExample("fencepost conformance kip-30 --systems etcd,zookeeper,example", "Three systems side by side"),
+    HelpExample("fencepost conformance kip-30 --budget 10m", "What ten minutes are enough for; run it again to go on"),
 )
 _KIP_273 = (
-    Example("fencepost conformance kip-273", "etcd beside ZooKeeper"),
-    Example("fencepost conformance kip-273 --systems etcd --fresh", "One of them, with new runs"),
+    HelpExample("fencepost conformance kip-273", "etcd beside ZooKeeper"),
+    HelpExample("fencepost conformance kip-273 --systems etcd --fresh", "One of them, with new runs"),
 )
 Command = Callable[..., int]
 
 
-def make_table(wishes: Wishes) -> int:
+def make_table(wishes: TableWishes) -> int:
     """Make the runs and the table; returns the exit code of the table."""
     stop, progress = StopRequest(), Progress()
     stop.install()
     try:
-        making = Making(wishes, say=progress.line, stop=stop)
+        making = TableMaking(wishes, say=progress.line, stop=stop)
         table = making.make()
     finally:
         progress.close()
@@ -42,7 +42,7 @@ def make_table(wishes: Wishes) -> int:
     return int(table.exit_code)
 
 
-def _say(table: Table) -> None:
+def _say(table: KipTable) -> None:
     for one in table.rows:
         click.echo(f"{one.row.id}  {one.row.text}")
         for cell in one.cells:
@@ -93,8 +93,8 @@ def _options(command: Command) -> Command:
 
 def _wishes(
     proposal: Proposal, systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path
-) -> Wishes:
-    return Wishes(
+) -> TableWishes:
+    return TableWishes(
         proposal=proposal,
         systems=_systems(proposal, systems),
         runtime=runtime,

@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.kip.columns import Column, Proposal, Recipe, column_of
+from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, Proposal, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
-from fencepost.campaigns.kip.table import Done, Table, table_rows
-from fencepost.campaigns.night.cells import Cell, cell_id
+from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
+from fencepost.campaigns.night.cells import NightCell, cell_id
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.night import RunAttempt
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.contract.system import System
@@ -42,7 +42,7 @@ _POLL_S: Final = 0.5
 Say = Callable[[str], None]
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class TableWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What a person asks for; `fresh`: no earlier run is read."""
 
     proposal: Proposal
@@ -59,7 +59,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     experiment: Experiment
-    cell: Cell
+    cell: NightCell
     seed: int
 
     @property
@@ -76,11 +76,11 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
         return command_line("run", *arguments, "--seed", self.seed)
 
 
-def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:
+def columns_of(systems: Sequence[str]) -> dict[str, KipColumn | None]:
     """Each system's column; None without one. Raises UsageError for a name that is no system, or named twice."""
     if len(set(systems)) < len(systems):
         raise UsageError("--systems: one is named twice", hint="name each once")
-    columns: dict[str, Column | None] = {}
+    columns: dict[str, KipColumn | None] = {}
     for name in systems:
         if name not in registry.SYSTEMS:
             raise unknown_choice("system", name, list(registry.SYSTEMS))
@@ -88,7 +88,7 @@ def columns_of(systems: Sequence[str]) -> dict[str, Column | None]:
     return columns
 
 
-def plans(wishes: Wishes, columns: Mapping[str, Column | None]) -> list[Planned]:
+def plans(wishes: TableWishes, columns: Mapping[str, KipColumn | None]) -> list[Planned]:
     """Every run that the rows can be measured by, one experiment after the other; raises UsageError."""
     wanted = experiments_of(rows_of(wishes.proposal))
     planned = []
@@ -116,7 +116,7 @@ def plans(wishes: Wishes, columns: Mapping[str, Column | None]) -> list[Planned]
                 },
             )
             check_plan(plan)
-            cell = Cell(id=cell_id(plan), name=f"{name} {experiment.id}", plan=plan)
+            cell = NightCell(id=cell_id(plan), name=f"{name} {experiment.id}", plan=plan)
             planned.append(Planned(system=name, experiment=experiment, cell=cell, seed=wishes.seed))
     return planned
 
@@ -127,17 +127,17 @@ def _current(experiment: Experiment, system: System) -> dict[str, str]:
     return {experiment.reads: mode.value} if experiment.reads and mode in system.profile.read_modes else {}
 
 
-def _recipe_words(recipe: Recipe) -> str:
+def _recipe_words(recipe: KipRecipe) -> str:
     other = f"; not measured here, -O {recipe.chosen_by} chooses it" if recipe.chosen_by else ""
     return f"{recipe.part}: {recipe.title}, {recipe.about}{other}"
 
 
-class Making:
+class TableMaking:
     """One command: `make` runs what is missing; `write` writes the table so far, at any time."""
 
     def __init__(
         self,
-        wishes: Wishes,
+        wishes: TableWishes,
         *,
         say: Say,
         stop: StopRequest,
@@ -152,9 +152,9 @@ class Making:
         self._launcher = launcher(self.folder)
         self._began_s = clock_s()
         self._started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-        self.runs: dict[tuple[str, ExperimentId], Done] = {}
+        self.runs: dict[tuple[str, ExperimentId], MeasuredCell] = {}
 
-    def make(self) -> Table:
+    def make(self) -> KipTable:
         """Make every run that fits into the budget; raises StoppedTwice when a person insists."""
         waiting = []
         for one in self.planned:
@@ -178,7 +178,7 @@ class Making:
         self.stop.check()
         return self.write()
 
-    def write(self) -> Table:
+    def write(self) -> KipTable:
         """Write the table so far as JSON and Markdown."""
         proposal = self.wishes.proposal
         table = self._table()
@@ -186,9 +186,9 @@ class Making:
         (self.folder / f"{proposal}.md").write_text(markdown(table), encoding="utf-8")
         return table
 
-    def _table(self) -> Table:
+    def _table(self) -> KipTable:
         documents = {done.system: done.document for done in self.runs.values() if done.document is not None}
-        return Table(
+        return KipTable(
             proposal=self.wishes.proposal,
             systems=tuple(self.columns),
             versions={name: str(document.get("version") or "") for name, document in documents.items()},
@@ -209,15 +209,15 @@ class Making:
             machine=store.machine_facts(),
         )
 
-    def _take(self, one: Planned, done: Done) -> None:
+    def _take(self, one: Planned, done: MeasuredCell) -> None:
         self.runs[one.system, one.experiment.id] = done
         if done.missing:
             self.say(f"  {one.cell.name}: {done.missing}")
 
-    def _attempt(self, one: Planned) -> Attempt:
-        return Attempt(cell=one.cell.id, run=1, number=1, seed=one.seed, folder=one.folder)
+    def _attempt(self, one: Planned) -> RunAttempt:
+        return RunAttempt(cell=one.cell.id, run=1, number=1, seed=one.seed, folder=one.folder)
 
-    def _run(self, one: Planned) -> Done:
+    def _run(self, one: Planned) -> MeasuredCell:
         """Make one run and wait for it; it is stopped at its deadline, and when the command is."""
         flight = self._launcher.launch(one.cell, self._attempt(one))
         ends_s = self._clock_s() + _DEADLINE_S
@@ -233,7 +233,7 @@ class Making:
         done = self._left(one, code)
         return done if done is not None else self._none(one, f"it ended with {code}, and left nothing")
 
-    def _left(self, one: Planned, code: int | None) -> Done | None:
+    def _left(self, one: Planned, code: int | None) -> MeasuredCell | None:
         """What a run left; None where there is no run, and where an earlier one has no verdict of its whole length."""
         if not (self.folder / one.folder).is_dir():
             return None
@@ -244,7 +244,7 @@ class Making:
             return self._none(one, str(why))
         if document.get("cut_short"):
             return self._none(one, f"it was cut short: {document['cut_short']}")
-        return Done(
+        return MeasuredCell(
             system=one.system,
             experiment=one.experiment.id,
             document=document,
@@ -252,5 +252,5 @@ class Making:
             command=one.command,
         )
 
-    def _none(self, one: Planned, why: str) -> Done:
-        return Done(system=one.system, experiment=one.experiment.id, missing=why)
+    def _none(self, one: Planned, why: str) -> MeasuredCell:
+        return MeasuredCell(system=one.system, experiment=one.experiment.id, missing=why)

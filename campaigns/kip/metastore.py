@@ -23,15 +23,15 @@ from typing import Annotated, Final
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Definite, Indefinite, Interface
 from fencepost.harness.coordination.kip_273 import (
-    Change,
     Create,
     Delete,
     GetData,
     Metastore,
+    MetastoreChange,
+    MetastoreRefusal,
+    MetastoreResponse,
     Metastores,
-    Refusal,
     Request,
-    Response,
     SetData,
 )
 from fencepost.harness.generators import at_rate, draws, limit, reserve
@@ -142,7 +142,7 @@ async def _pipeline(own: Metastore, key: str) -> Value:
     requests.append(("read", GetData(key)))
     arrived: list[Value] = []
 
-    def note(place: int, answer: Response) -> None:
+    def note(place: int, answer: MetastoreResponse) -> None:
         data = None if answer.data is None else answer.data.decode()
         arrived.append([place, requests[place][0], answer.refusal, answer.position, data])
 
@@ -153,10 +153,10 @@ async def _pipeline(own: Metastore, key: str) -> Value:
 async def _watched(own: Metastore, key: str) -> Value:
     arrived: list[list[Value]] = []
 
-    def hear(change: Change) -> None:
+    def hear(change: MetastoreChange) -> None:
         arrived.append(["event", change.position])
 
-    def note(place: int, answer: Response) -> None:
+    def note(place: int, answer: MetastoreResponse) -> None:
         arrived.append(["read", answer.position])
 
     own.register_path_change_handler(key, hear)
@@ -174,7 +174,7 @@ async def _watched(own: Metastore, key: str) -> Value:
 async def _write(own: Metastore, key: str, number: int) -> Value:
     data = str(number).encode()
     written = await own.handle_request(SetData(key, data))
-    if written.refusal is Refusal.NO_NODE:
+    if written.refusal is MetastoreRefusal.NO_NODE:
         _hold(await own.handle_request(Create(key, data)))
     return number
 
@@ -196,15 +196,15 @@ async def _versions(own: Metastore, key: str) -> Value:
     return list(versions)
 
 
-async def _in_an_ended_session(ending: Metastore, key: str) -> Refusal | None:
+async def _in_an_ended_session(ending: Metastore, key: str) -> MetastoreRefusal | None:
     """Write in a session that is over; None when that was carried out. A closed connection refuses as well."""
     try:
         return (await ending.handle_request(Create(key, b"1"))).refusal
     except (Definite, Indefinite):
-        return Refusal.SESSION_EXPIRED
+        return MetastoreRefusal.SESSION_EXPIRED
 
 
-def _hold(response: Response) -> None:
+def _hold(response: MetastoreResponse) -> None:
     """Raise Definite where a step that must succeed was refused: the scenario says nothing then."""
     if response.refusal is not None:
         raise Definite(response.refusal.value)

@@ -3,30 +3,30 @@
 from collections.abc import Iterable
 from typing import Final
 
-from fencepost.campaigns.kip.columns import Part, Proposal
+from fencepost.campaigns.kip.columns import KipPart, Proposal
 from fencepost.campaigns.kip.experiments import EXPERIMENTS
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
-from fencepost.campaigns.kip.table import Measured, State, Table, TableCell, TableRow
+from fencepost.campaigns.kip.table import CellState, KipTable, Measured, TableCell, TableRow
 
 _TITLES: Final = {
     Proposal.KIP_30: "KIP-30 as a table: what a pluggable keeper of metadata can promise",
     Proposal.KIP_273: "KIP-273 as a table: whether another store gives the semantics of ZooKeeper",
 }
 #: What the words of the cells mean; with a state, only where some cell has it.
-_LEGEND: Final[tuple[tuple[State | None, str], ...]] = (
+_LEGEND: Final[tuple[tuple[CellState | None, str], ...]] = (
     (None, "promised: the system's documentation says so; the source stands below."),
     (None, "by recipe: the row holds as long as what the recipe relies on does."),
     (None, "cannot: the system offers nothing that would hold the row."),
-    (State.NO_RECIPE, "no recipe: the system does not put this part of the interface into practice."),
+    (CellState.NO_RECIPE, "no recipe: the system does not put this part of the interface into practice."),
     (
-        State.UNEXERCISED,
+        CellState.UNEXERCISED,
         "nothing exercised it: the runs gave the row no chance to be broken; this is never a pass.",
     ),
     (
-        State.BY_CONSTRUCTION,
+        CellState.BY_CONSTRUCTION,
         "by construction: it follows from how the interface is built, without a run; why stands below.",
     ),
-    (State.NOT_MEASURED, "not measured: nothing in fencepost measures the row; why stands below."),
+    (CellState.NOT_MEASURED, "not measured: nothing in fencepost measures the row; why stands below."),
     (
         None,
         "Exposures count how often a rule could have been broken; without any, nothing is said to hold. One exposure"
@@ -39,23 +39,23 @@ _LEGEND: Final[tuple[tuple[State | None, str], ...]] = (
 def measured_words(cell: TableCell) -> str:
     """What was measured of a cell, in a few words."""
     match cell.state:
-        case State.HELD:
+        case CellState.HELD:
             return f"{_count(cell.exposures, 'exposure')}, no violation"
-        case State.VIOLATED:
+        case CellState.VIOLATED:
             return f"{_count(cell.exposures, 'exposure')}, {_count(cell.violations, 'violation')}"
-        case State.UNEXERCISED | State.NOT_RUN:
+        case CellState.UNEXERCISED | CellState.NOT_RUN:
             return f"{cell.state}: {cell.why}" if cell.why else cell.state.value
-        case State.NOT_MEASURED | State.BY_CONSTRUCTION:
+        case CellState.NOT_MEASURED | CellState.BY_CONSTRUCTION:
             return cell.state.value
         case _:
             return ""
 
 
 def claim_words(cell: TableCell) -> str:
-    return State.NO_RECIPE.value if cell.claim is None else cell.claim.backing.value
+    return CellState.NO_RECIPE.value if cell.claim is None else cell.claim.backing.value
 
 
-def markdown(table: Table) -> str:
+def markdown(table: KipTable) -> str:
     """Make the page in Markdown."""
     blocks = [f"# {_TITLES[table.proposal]}", f"{_run_words(table)}.", f"{table.sentence}."]
     if table.missing:
@@ -87,7 +87,7 @@ def markdown(table: Table) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _legend(table: Table) -> list[str]:
+def _legend(table: KipTable) -> list[str]:
     return [text for state, text in _LEGEND if state is None or table.count(state)]
 
 
@@ -98,7 +98,7 @@ def _markdown_cell(one: TableRow, cell: TableCell) -> str:
     return f"**{_escaped(text)}** ([witness](#{_anchor(one.row.id)}))"
 
 
-def _markdown_sources(table: Table, part: Part) -> list[str]:
+def _markdown_sources(table: KipTable, part: KipPart) -> list[str]:
     """A part of the interface: recipes and sources as a table, then why no run measures a row."""
     rows = [one for one in table.rows if one.row.part is part]
     systems = [name for name in table.systems if any(c.claim for one in rows for c in one.cells if c.system == name)]
@@ -113,14 +113,14 @@ def _markdown_sources(table: Table, part: Part) -> list[str]:
     unmeasured: dict[str, list[str]] = {}
     for one in rows:
         for cell in one.cells:
-            if cell.state in (State.NOT_MEASURED, State.BY_CONSTRUCTION):
+            if cell.state in (CellState.NOT_MEASURED, CellState.BY_CONSTRUCTION):
                 unmeasured.setdefault(f"{one.row.id}, {cell.state}: {cell.why}", []).append(cell.system)
     if unmeasured:
         blocks.append("\n".join(f"- {text} ({', '.join(of)})" for text, of in unmeasured.items()))
     return blocks
 
 
-def _recipes(table: Table, system: str, part: Part) -> str:
+def _recipes(table: KipTable, system: str, part: KipPart) -> str:
     """The recipes of a system for one part."""
     prefix = f"{part}: "
     return "; or ".join(text.removeprefix(prefix) for text in table.recipes[system] if text.startswith(prefix))
@@ -138,7 +138,7 @@ def _witnesses(one: TableRow) -> list[tuple[str, TableCell, Measured]]:
     return [(_name(one, cell), cell, cell.witness) for cell in one.cells if cell.witness is not None]
 
 
-def _lacks(table: Table) -> list[tuple[str, str]]:
+def _lacks(table: KipTable) -> list[tuple[str, str]]:
     return _same_text((one.row.id.value, one.row.lacks) for one in table.rows if one.row.lacks)
 
 
@@ -150,7 +150,7 @@ def _same_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(", ".join(of), text) for text, of in ids.items()]
 
 
-def _experiments(table: Table) -> list[str]:
+def _experiments(table: KipTable) -> list[str]:
     wanted = experiments_of(rows_of(table.proposal))
     return [
         f"{one.id}: workload {one.workload}, faults {one.nemesis}: {one.about}"
@@ -159,7 +159,7 @@ def _experiments(table: Table) -> list[str]:
     ]
 
 
-def _run_words(table: Table) -> str:
+def _run_words(table: KipTable) -> str:
     versions = ", ".join(f"{system} {table.versions.get(system, '')}".strip() for system in table.systems)
     cores, kernel = table.machine.get("cores", "?"), table.machine.get("kernel", "?")
     return (

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from fencepost.campaigns.kip.columns import Part, Proposal, RowId
+from fencepost.campaigns.kip.columns import KipPart, Proposal, RowId
 from fencepost.campaigns.kip.experiments import ExperimentId
 
 
-class Measure(msgspec.Struct, frozen=True):
+class RowMeasure(msgspec.Struct, frozen=True):
     """A guarantee that an experiment judges; with `rules`, those of its rules alone."""
 
     experiment: ExperimentId
@@ -14,7 +14,7 @@ class Measure(msgspec.Struct, frozen=True):
     rules: tuple[str, ...] = ()
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class KipRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row. `lacks` says why the interface itself cannot be safe here.
 
     `construction` says what follows from how the interface is built, where no run is needed to see it; `unmeasured` why
@@ -22,14 +22,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: RowId
-    part: Part
+    part: KipPart
     text: str
     anomaly: str
-    measures: tuple[Measure, ...] = ()
+    measures: tuple[RowMeasure, ...] = ()
     lacks: str = ""
     construction: str = ""
     unmeasured: str = ""
 
     @property
     def proposal(self) -> Proposal:
-        return Proposal.KIP_273 if self.part is Part.METASTORE else Proposal.KIP_30
+        return Proposal.KIP_273 if self.part is KipPart.METASTORE else Proposal.KIP_30

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.kip.columns import Backing, Claim, Column, Proposal
+from fencepost.campaigns.kip.columns import Backing, KipColumn, Proposal, RowClaim
 from fencepost.campaigns.kip.experiments import ExperimentId
-from fencepost.campaigns.kip.row import Row
+from fencepost.campaigns.kip.row import KipRow
 from fencepost.campaigns.kip.rows import rows_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.verdict import Cause
@@ -21,7 +21,7 @@ from fencepost.harness.verdict import Cause
 FORMAT: Final = 1
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
     """One run of an experiment on a system: its verdict, or why there is none.
 
     `report` is its page, relative to the table; `command` repeats it.
@@ -49,7 +49,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-class State(StrEnum):
+class CellState(StrEnum):
     """How a cell stands; only `HELD` says that something was tested and kept."""
 
     NO_RECIPE = "no recipe"
@@ -66,8 +66,8 @@ class TableCell(msgspec.Struct, frozen=True, kw_only=True):
     """One row on one system; `why` says what keeps it from being measured."""
 
     system: str
-    state: State
-    claim: Claim | None = None
+    state: CellState
+    claim: RowClaim | None = None
     recipe: str = ""
     measured: tuple[Measured, ...] = ()
     why: str = ""
@@ -90,11 +90,11 @@ class TableCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableRow(msgspec.Struct, frozen=True, kw_only=True):
-    row: Row
+    row: KipRow
     cells: tuple[TableCell, ...]
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class KipTable(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the page shows; `missing` says which runs there are no verdicts of, and why.
 
     `played_s` is the length of all runs together, starts of servers left out.
@@ -113,36 +113,36 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     machine: dict[str, Any] = {}
     format: int = FORMAT
 
-    def cells(self) -> Iterator[tuple[Row, TableCell]]:
+    def cells(self) -> Iterator[tuple[KipRow, TableCell]]:
         return ((row.row, cell) for row in self.rows for cell in row.cells)
 
     @property
     def exit_code(self) -> ExitCode:
         promised = [cell for _, cell in self.cells() if cell.is_promised]
-        if any(cell.state is State.VIOLATED for cell in promised):
+        if any(cell.state is CellState.VIOLATED for cell in promised):
             return ExitCode.INVALID
-        lacking = any(cell.state in (State.UNEXERCISED, State.NOT_RUN) for cell in promised)
+        lacking = any(cell.state in (CellState.UNEXERCISED, CellState.NOT_RUN) for cell in promised)
         return ExitCode.UNKNOWN if lacking or self.missing else ExitCode.VALID
 
-    def count(self, state: State) -> int:
+    def count(self, state: CellState) -> int:
         return sum(cell.state is state for _, cell in self.cells())
 
     @property
     def sentence(self) -> str:
-        counts = [f"{self.count(state)} {state}" for state in State if self.count(state)]
+        counts = [f"{self.count(state)} {state}" for state in CellState if self.count(state)]
         broken = [f"{row.id} on {cell.system}" for row, cell in self.cells() if _breaks_promise(cell)]
         summary = f"{len(self.rows)} rows on {len(self.systems)} systems: {', '.join(counts)}"
         return f"{summary}; promised and violated: {', '.join(broken)}" if broken else summary
 
 
 def _breaks_promise(cell: TableCell) -> bool:
-    return cell.is_promised and cell.state is State.VIOLATED
+    return cell.is_promised and cell.state is CellState.VIOLATED
 
 
 def table_rows(
     proposal: Proposal,
-    columns: Mapping[str, Column | None],
-    runs: Mapping[tuple[str, ExperimentId], Done],
+    columns: Mapping[str, KipColumn | None],
+    runs: Mapping[tuple[str, ExperimentId], MeasuredCell],
 ) -> tuple[TableRow, ...]:
     """Join what systems claim with what runs showed.
 
@@ -156,22 +156,24 @@ def table_rows(
     )
 
 
-def _cell(row: Row, system: str, column: Column | None, runs: Mapping[tuple[str, ExperimentId], Done]) -> TableCell:
+def _cell(
+    row: KipRow, system: str, column: KipColumn | None, runs: Mapping[tuple[str, ExperimentId], MeasuredCell]
+) -> TableCell:
     claim = None if column is None else column.claims.get(row.id)
     recipe = None if column is None else column.recipe(row.part)
     title = "" if recipe is None else recipe.title
     if claim is None:
-        return TableCell(system=system, state=State.NO_RECIPE, recipe=title)
+        return TableCell(system=system, state=CellState.NO_RECIPE, recipe=title)
 
-    def cell(state: State, why: str = "", measured: tuple[Measured, ...] = ()) -> TableCell:
+    def cell(state: CellState, why: str = "", measured: tuple[Measured, ...] = ()) -> TableCell:
         return TableCell(system=system, claim=claim, recipe=title, state=state, why=why, measured=measured)
 
     def unmeasured(why: str) -> TableCell:
         if row.construction:
-            return cell(State.BY_CONSTRUCTION, row.construction)
+            return cell(CellState.BY_CONSTRUCTION, row.construction)
         if claim.backing is Backing.CANNOT:
-            return cell(State.CANNOT, claim.text)
-        return cell(State.NOT_MEASURED, column.unmeasured.get(row.id, why) if column else why)
+            return cell(CellState.CANNOT, claim.text)
+        return cell(CellState.NOT_MEASURED, column.unmeasured.get(row.id, why) if column else why)
 
     wanted = [runs[key] for m in row.measures if (key := (system, m.experiment)) in runs]
     if not wanted:
@@ -183,18 +185,20 @@ def _cell(row: Row, system: str, column: Column | None, runs: Mapping[tuple[str,
         for one in _measured(done, done.document, measure.guarantee, measure.rules)
     )
     if any(one.violations for one in measured):
-        return cell(State.VIOLATED, measured=measured)
+        return cell(CellState.VIOLATED, measured=measured)
     if any(one.exposures for one in measured):
-        return cell(State.HELD, measured=measured)
+        return cell(CellState.HELD, measured=measured)
     missing = "; ".join(dict.fromkeys(done.missing for done in wanted if done.document is None))
     if missing and not measured:
-        return cell(State.NOT_RUN, missing)
+        return cell(CellState.NOT_RUN, missing)
     if not measured:
         return unmeasured("the system makes no statement of what this row is measured by")
-    return cell(State.UNEXERCISED, "; ".join(dict.fromkeys(one.reason for one in measured if one.reason)), measured)
+    return cell(CellState.UNEXERCISED, "; ".join(dict.fromkeys(one.reason for one in measured if one.reason)), measured)
 
 
-def _measured(done: Done, document: Mapping[str, Any], guarantee: str, rules: tuple[str, ...]) -> Iterator[Measured]:
+def _measured(
+    done: MeasuredCell, document: Mapping[str, Any], guarantee: str, rules: tuple[str, ...]
+) -> Iterator[Measured]:
     """What the verdicts on this guarantee say; one that a checker could not reach counts as no exposure."""
     standings = {g["name"]: g for g in document["guarantees"]}
     about = standings.get(guarantee)

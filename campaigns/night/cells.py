@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.night.axes import combinations, matches
-from fencepost.campaigns.night.draws import Draw, heaviest, sets, with_values
+from fencepost.campaigns.night.draws import DrawnKey, heaviest, sets, with_values
 from fencepost.campaigns.night.file import CELL_KEYS, RUNS_MAX, Campaign
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.toml_file import Keys, flat, merged
@@ -26,7 +26,7 @@ _NAME_MAX: Final = 200
 _NAMED: Final = ("system", "version", "workload", "nemesis")
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class NightCell(msgspec.Struct, frozen=True, kw_only=True):
     """One planned run. Its plan's seed is 0: each run has its own, and values of `draws` in place of the plan's.
 
     `canary`: it must be invalid, with `anomaly` among what it shows. `control`: what it tests is known to be right, so
@@ -45,7 +45,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
     seeds_of: str = ""
     alone: bool = False
-    draws: tuple[Draw, ...] = ()
+    draws: tuple[DrawnKey, ...] = ()
 
 
 class CheckedCells(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class CheckedCells(msgspec.Struct, frozen=True, kw_only=True):
     Where a cell draws values, its plan here has those that cost most.
     """
 
-    cells: tuple[Cell, ...]
+    cells: tuple[NightCell, ...]
     plans: dict[str, CheckedPlan]
     impossible: tuple[str, ...]
 
@@ -74,7 +74,7 @@ def cells_of(campaign: Campaign) -> CheckedCells:
         raise source.error([], "it has no cell", "add `[axes]`, or `[[cell]]` with the keys of a plan")
     required = _required(campaign, [draft.plan for draft in drafts if draft.where == ("axes",)])
     names = _names([draft.plan for draft in drafts], flat(content.plan))
-    cells: dict[str, Cell] = {}
+    cells: dict[str, NightCell] = {}
     plans: dict[str, CheckedPlan] = {}
     _refuse_idle_draws(campaign, drafts)
     for draft, name in zip(drafts, names, strict=True):
@@ -92,14 +92,14 @@ def cells_of(campaign: Campaign) -> CheckedCells:
     return CheckedCells(cells=tuple(cells.values()), plans=plans, impossible=combined.impossible)
 
 
-def shard_of(cells: Sequence[Cell], shard: int, shards: int) -> tuple[Cell, ...]:
+def shard_of(cells: Sequence[NightCell], shard: int, shards: int) -> tuple[NightCell, ...]:
     """The cells of one shard: every canary, since each machine must show that it sees, and a share of the rest."""
     ordered = sorted((cell for cell in cells if not cell.canary), key=lambda cell: cell.id)
     own = {cell.id for cell in ordered[shard - 1 :: shards]}
     return tuple(cell for cell in cells if cell.canary or cell.id in own)
 
 
-def cell_id(plan: Plan, draws: Sequence[Draw] = ()) -> str:
+def cell_id(plan: Plan, draws: Sequence[DrawnKey] = ()) -> str:
     """The digest of a plan: what differs from a plan's defaults, without the seed, and what its runs draw."""
     empty = msgspec.to_builtins(Plan(system="", workload="", seed=0))
     values = {key: value for key, value in msgspec.to_builtins(plan).items() if value != empty.get(key)}
@@ -132,7 +132,7 @@ class _Own(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 1
 
 
-def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tuple[Cell, CheckedPlan]:
+def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tuple[NightCell, CheckedPlan]:
     source, where = campaign.source, draft.where
     own = source.convert_part(draft.own, _Own, where)
     if own.canary != bool(own.anomaly):
@@ -160,7 +160,7 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
             _check_drawn(campaign, plan, draw, value, shown or f" (the cell {own.name or name})")
     if draws:
         checked = check_plan(with_values(plan, heaviest(draws)))
-    cell = Cell(
+    cell = NightCell(
         id=cell_id(plan, draws),
         name=own.name or name,
         plan=msgspec.structs.replace(plan, time_limit=checked.plan.time_limit),
@@ -174,7 +174,7 @@ def _cell(campaign: Campaign, draft: _Draft, name: str, *, required: bool) -> tu
     return cell, checked
 
 
-def _is_about(draw: Draw, plan: Mapping[str, Any]) -> bool:
+def _is_about(draw: DrawnKey, plan: Mapping[str, Any]) -> bool:
     return matches(draw.where, flat(plan)) and not sets(plan, draw.key)
 
 
@@ -187,7 +187,7 @@ def _refuse_idle_draws(campaign: Campaign, drafts: Sequence[_Draft]) -> None:
             )
 
 
-def _check_drawn(campaign: Campaign, plan: Plan, draw: Draw, value: Any, of: str) -> None:
+def _check_drawn(campaign: Campaign, plan: Plan, draw: DrawnKey, value: Any, of: str) -> None:
     """Raise UsageError where the plan of a cell makes no sense with a value that a run may draw."""
     where: Keys = ["draw", campaign.content.draw.index(draw)]
     try:

@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.campaigns.night.junit import junit_xml
 from fencepost.campaigns.night.night import Night
-from fencepost.campaigns.night.outcome import Outcome, outcome
+from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.page import page
 from fencepost.campaigns.night.summary import summary_md
 from fencepost.campaigns.night.telling import from_here
@@ -20,7 +20,7 @@ JUNIT: Final = "junit.xml"
 SUMMARY: Final = "summary.md"
 
 
-def document(night: Night, result: Outcome) -> dict[str, Any]:
+def document(night: Night, result: NightOutcome) -> dict[str, Any]:
     """What campaign.json holds: the night as `campaigns.night.night` has it, and its outcome."""
     data: dict[str, Any] = msgspec.to_builtins(night)
     return {**data, "outcome": {**msgspec.to_builtins(result), "green": result.is_green}}
@@ -28,7 +28,7 @@ def document(night: Night, result: Outcome) -> dict[str, Any]:
 
 def write_documents(
     night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None] = lambda _: None
-) -> Outcome:
+) -> NightOutcome:
     """Write all four files into the night's folder, what a gate reads first; returns the outcome that they tell.
 
     A file that cannot be written costs itself and is told to `warn`: neither a full disk nor a defect of the page may

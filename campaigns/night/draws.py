@@ -19,7 +19,7 @@ _NOT_DRAWN: Final = ("system", "version", "image", "workload", "runtime", "sched
 _PLAN_KEYS: Final = frozenset(Plan.__struct_encode_fields__) - {*_NOT_DRAWN}
 
 
-class Draw(
+class DrawnKey(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"least": "from", "most": "to"}
 ):
     """One key of a plan (dotted) and what it is drawn from: `values`, or the numbers `from` ... `to`.
@@ -49,7 +49,7 @@ class Draw(
         return self.values or (self.least, self.most)
 
 
-def check_draws(draws: Sequence[Draw], source: TomlFile) -> None:
+def check_draws(draws: Sequence[DrawnKey], source: TomlFile) -> None:
     """Raise UsageError with file and line for a draw that makes no sense whatever the cell."""
     for number, draw in enumerate(draws):
         where: list[str | int] = ["draw", number]
@@ -69,18 +69,18 @@ def check_draws(draws: Sequence[Draw], source: TomlFile) -> None:
             raise source.error([*where, "from"], f"expected 0 < from < to, got {draw.least} and {draw.most}")
 
 
-def values_of(draws: Sequence[Draw], seed: int) -> dict[str, Any]:
+def values_of(draws: Sequence[DrawnKey], seed: int) -> dict[str, Any]:
     """Return what a run with this seed draws, by dotted key; a draw depends on no other."""
     return {draw.key: draw.drawn(random.Random(f"{seed}/draw/{draw.key}")) for draw in draws}
 
 
-def in_words(draws: Sequence[Draw], seed: int) -> str:
+def in_words(draws: Sequence[DrawnKey], seed: int) -> str:
     """What a run with this seed draws: "nodes=5, rate=312"."""
     shown = {key.rpartition(".")[2]: value for key, value in values_of(draws, seed).items()}
     return ", ".join(f"{name}={f'{value:.3g}' if isinstance(value, float) else value}" for name, value in shown.items())
 
 
-def heaviest(draws: Sequence[Draw]) -> dict[str, Any]:
+def heaviest(draws: Sequence[DrawnKey]) -> dict[str, Any]:
     """Return the values that cost a run most, as far as numbers tell: for estimates of time and memory."""
     return {
         draw.key: max(draw.ends) if all(isinstance(end, int | float) for end in draw.ends) else draw.ends[0]

@@ -56,7 +56,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from fencepost.campaigns.night.draws import Draw, check_draws
+from fencepost.campaigns.night.draws import DrawnKey, check_draws
 from fencepost.harness.base.toml_file import TomlFile, read_toml
 
 FORMAT: Final = 1
@@ -80,7 +80,7 @@ class CampaignFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     exclude: tuple[dict[str, Any], ...] = ()
     include: tuple[dict[str, Any], ...] = ()
     required: tuple[dict[str, Any], ...] = ()
-    draw: tuple[Draw, ...] = ()
+    draw: tuple[DrawnKey, ...] = ()
     cell: tuple[dict[str, Any], ...] = ()
 
 

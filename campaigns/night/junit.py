@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from fencepost.campaigns.night.night import Attempt, CellOutcome, Night
-from fencepost.campaigns.night.outcome import Cause, Outcome, Reason
+from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
+from fencepost.campaigns.night.outcome import NightCause, NightOutcome, Reason
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import (
     attempts_in_words,
@@ -24,7 +24,7 @@ from fencepost.harness.report.documents import clean
 _TALLY: Final = {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}
 
 
-def junit_xml(night: Night, outcome: Outcome, home: str) -> str:
+def junit_xml(night: Night, outcome: NightOutcome, home: str) -> str:
     """The document as text, with its declaration; `home` is the night's folder, from where its commands are typed."""
     suite = new_suite(night, outcome.sentence)
     canaries = ET.Element("testsuite", {"name": clean(f"fencepost {night.id}: canaries, expected to be invalid")})
@@ -77,7 +77,7 @@ def finished(suites: Sequence[ET.Element], seconds: float) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def attempt_properties(attempt: Attempt, home: str) -> dict[str, str]:
+def attempt_properties(attempt: RunAttempt, home: str) -> dict[str, str]:
     """What a case says of the attempt that counts."""
     values = {
         "seed": str(attempt.seed),
@@ -121,6 +121,6 @@ def _details(each: CellOutcome, home: str) -> Iterator[str]:
 
 
 def _add(case: ET.Element, reason: Reason, text: str) -> None:
-    tag = "failure" if reason.cause in (Cause.VIOLATION, Cause.EXPIRED) else "error"
+    tag = "failure" if reason.cause in (NightCause.VIOLATION, NightCause.EXPIRED) else "error"
     element = ET.SubElement(case, tag, {"message": clean(reason.text), "type": reason.cause.value})
     element.text = clean(text)

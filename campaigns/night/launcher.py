@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.draws import values_of, with_values
-from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.night import RunAttempt
 from fencepost.campaigns.night.preparation import build_of
-from fencepost.campaigns.night.run_class import Evidence, RunClass, evidence_of
+from fencepost.campaigns.night.run_class import RunClass, RunEvidence, evidence_of
 from fencepost.harness.base import offers
 from fencepost.harness.plan import write_plan
 from fencepost.harness.results import run_folder as store
@@ -47,7 +47,7 @@ class Flight(Protocol):
 class Left(msgspec.Struct, frozen=True, kw_only=True):
     """What a run left: the evidence for its class, its report, the build that ran, and how long its checkers took."""
 
-    evidence: Evidence
+    evidence: RunEvidence
     report: str = ""
     version: str = ""
     build: str = ""
@@ -57,17 +57,17 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 class Launcher(Protocol):
     """Carries out attempts; the tests have one that only pretends."""
 
-    def launch(self, cell: Cell, attempt: Attempt) -> Flight: ...
+    def launch(self, cell: NightCell, attempt: RunAttempt) -> Flight: ...
 
     def wait(self, flights: Sequence[Flight], timeout_s: float) -> None:
         """Return when one of them has ended, or after the time-out."""
         ...
 
-    def left(self, attempt: Attempt, exit_code: int | None) -> Left:
+    def left(self, attempt: RunAttempt, exit_code: int | None) -> Left:
         """Read what an attempt left; `exit_code` None: nobody saw it end."""
         ...
 
-    def clear(self, attempt: Attempt) -> None:
+    def clear(self, attempt: RunAttempt) -> None:
         """Remove what an attempt that ended kept for its recording, and mark the folder of a lost one."""
         ...
 
@@ -109,7 +109,7 @@ class ProcessLauncher:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def launch(self, cell: Cell, attempt: Attempt) -> ProcessFlight:
+    def launch(self, cell: NightCell, attempt: RunAttempt) -> ProcessFlight:
         own = self._folder / attempt.folder
         own.mkdir(parents=True, exist_ok=True)
         plan = with_values(cell.plan, values_of(cell.draws, attempt.seed))
@@ -125,7 +125,7 @@ class ProcessLauncher:
                     selector.register(flight.pidfd, selectors.EVENT_READ)
             selector.select(timeout_s)
 
-    def left(self, attempt: Attempt, exit_code: int | None) -> Left:
+    def left(self, attempt: RunAttempt, exit_code: int | None) -> Left:
         own = self._folder / attempt.folder
         runs = sorted(plan.parent for plan in own.glob(f"*/*/{store.PLAN}"))
         run = runs[-1] if runs else None
@@ -145,7 +145,7 @@ class ProcessLauncher:
             check_s=check_ns / 1e9 if isinstance(check_ns, int) else None,
         )
 
-    def clear(self, attempt: Attempt) -> None:
+    def clear(self, attempt: RunAttempt) -> None:
         with contextlib.suppress(OSError):
             for run in (plan.parent for plan in (self._folder / attempt.folder).glob(f"*/*/{store.PLAN}")):
                 (run / RESERVE).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.night.night import CellOutcome, Night, State, outcome_of
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState, outcome_of
 from fencepost.campaigns.night.register import REGISTER, night_of, read_register
 from fencepost.harness.base.errors import UsageError
 
@@ -106,8 +106,8 @@ def _refuse_strangers(shards: Sequence[tuple[Path, Night]]) -> None:
         )
 
 
-def _state(nights: Sequence[Night]) -> State:
-    order = (State.INTERRUPTED, State.RUNNING, State.STOPPED, State.FINISHED)
+def _state(nights: Sequence[Night]) -> NightState:
+    order = (NightState.INTERRUPTED, NightState.RUNNING, NightState.STOPPED, NightState.FINISHED)
     return min((night.state for night in nights), key=order.index)
 
 

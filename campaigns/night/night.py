@@ -12,15 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 
 #: Version of campaign.json and of the register.
 FORMAT: Final = 1
 
 
-class State(StrEnum):
+class NightState(StrEnum):
     """`INTERRUPTED`: the night's process ended without a word, and its register goes on no further."""
 
     RUNNING = "running"
@@ -29,7 +29,7 @@ class State(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class RunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt at one run of a cell; `run_class` is None while it is in flight.
 
     A cell's runs are numbered from 1, each with its own seed; the attempts at a run too. `folder` is where the attempt
@@ -76,13 +76,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A cell and what came of it, over all its runs and attempts."""
 
-    cell: Cell
+    cell: NightCell
     run_class: RunClass
     reason: str
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RunAttempt, ...] = ()
 
     @property
-    def decisive(self) -> list[Attempt]:
+    def decisive(self) -> list[RunAttempt]:
         """The attempts that ended and count: of each run the last one, and every violation before it."""
         return [a for a in decisive_attempts(self.attempts) if a.run_class is not None]
 
@@ -125,7 +125,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: float
     started_at: str
     format: int = FORMAT
-    state: State = State.RUNNING
+    state: NightState = NightState.RUNNING
     ended_at: str = ""
     spent_s: float = 0.0
     sessions: int = 1
@@ -136,7 +136,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
     fencepost: str = ""
     machine: dict[str, Any] = {}
-    known_issues: tuple[KnownIssue, ...] = ()
+    known_issues: tuple[TrackedIssue, ...] = ()
     impossible: tuple[str, ...] = ()
     cells: tuple[CellOutcome, ...] = ()
 
@@ -157,7 +157,7 @@ class Night(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.merged or self.shards == 1 else f"shard {self.shards_present[0]} of {self.shards}"
 
     @property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[RunAttempt]:
         """Every attempt, in the order in which they began."""
         return sorted((a for outcome in self.cells for a in outcome.attempts), key=lambda a: (a.began_s, a.key))
 
@@ -181,7 +181,7 @@ GRAVITY: Final = (
 )
 
 
-def outcome_of(cell: Cell, attempts: Sequence[Attempt], refusal: str = "", left_out: str = "") -> CellOutcome:
+def outcome_of(cell: NightCell, attempts: Sequence[RunAttempt], refusal: str = "", left_out: str = "") -> CellOutcome:
     """Decide a cell's class.
 
     Of each run the last attempt counts, but a violation that any attempt showed stays. Of several runs the gravest
@@ -204,9 +204,9 @@ def outcome_of(cell: Cell, attempts: Sequence[Attempt], refusal: str = "", left_
     )
 
 
-def decisive_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
+def decisive_attempts(attempts: Sequence[RunAttempt]) -> list[RunAttempt]:
     """Of each run the last attempt, and every violation that an earlier one showed."""
-    decisive: list[Attempt] = []
+    decisive: list[RunAttempt] = []
     for run in sorted({(a.shard, a.run) for a in attempts}):
         own = sorted((a for a in attempts if (a.shard, a.run) == run), key=lambda a: a.number)
         decisive += [a for a in own[:-1] if a.run_class in (RunClass.INVALID, RunClass.KNOWN)]
@@ -214,5 +214,5 @@ def decisive_attempts(attempts: Sequence[Attempt]) -> list[Attempt]:
     return decisive
 
 
-def _shows(cell: Cell, attempt: Attempt) -> bool:
+def _shows(cell: NightCell, attempt: RunAttempt) -> bool:
     return attempt.run_class is RunClass.INVALID and cell.anomaly in attempt.anomalies

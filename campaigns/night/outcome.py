@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.night.night import CellOutcome, Night, State
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState
 from fencepost.campaigns.night.run_class import RunClass, nemesis_of
 from fencepost.harness.base.errors import ExitCode
 
@@ -34,7 +34,7 @@ _BRIEFS: Final = {
 }
 
 
-class Cause(StrEnum):
+class NightCause(StrEnum):
     """Why a night is not green; the first that holds names the night."""
 
     VIOLATION = "violation"
@@ -54,7 +54,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     The night's sentence says `brief` for all reasons of a kind together, and names the `subject` of each.
     """
 
-    cause: Cause
+    cause: NightCause
     text: str
     brief: str
     subject: str = ""
@@ -62,10 +62,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        return ExitCode.INVALID if self.cause in (Cause.VIOLATION, Cause.EXPIRED) else ExitCode.UNKNOWN
+        return ExitCode.INVALID if self.cause in (NightCause.VIOLATION, NightCause.EXPIRED) else ExitCode.UNKNOWN
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class NightOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The night's exit code, one sentence on it, and every reason, gravest first."""
 
     exit_code: ExitCode
@@ -77,26 +77,26 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return self.exit_code is ExitCode.VALID
 
 
-def outcome(night: Night) -> Outcome:
+def outcome(night: Night) -> NightOutcome:
     """Decide whether a night that ended is green; of a running one: what it would be if it ended now."""
-    order = list(Cause)
+    order = list(NightCause)
     reasons = sorted(_reasons(night), key=lambda reason: order.index(reason.cause))
     code = min((reason.exit_code for reason in reasons), default=ExitCode.VALID)
-    return Outcome(exit_code=code, sentence=_sentence(night, reasons), reasons=tuple(reasons))
+    return NightOutcome(exit_code=code, sentence=_sentence(night, reasons), reasons=tuple(reasons))
 
 
 def _reasons(night: Night) -> Iterator[Reason]:
     for issue in night.known_issues:
         if issue.is_expired(night.today):
             yield Reason(
-                cause=Cause.EXPIRED,
+                cause=NightCause.EXPIRED,
                 text=f"the known issue {issue.fingerprint} of {issue.owner} expired on {issue.expires}: {issue.link}",
                 brief="expired known issue",
                 subject=issue.fingerprint,
             )
     for shard in night.missing_shards:
         text = f"shard {shard} of {night.shards} is missing"
-        yield Reason(cause=Cause.SHARD_MISSING, text=text, brief=text)
+        yield Reason(cause=NightCause.SHARD_MISSING, text=text, brief=text)
     yield from _canary_reasons(night)
     cells = [o for o in night.cells if not o.cell.canary]
     refused: dict[str, str] = {}
@@ -104,11 +104,13 @@ def _reasons(night: Night) -> Iterator[Reason]:
         yield from _cell_reasons(each, refused)
     if not any(o.runs_tested[0] for o in cells):
         text = "no cell but canaries has a verdict: nothing was tested"
-        yield Reason(cause=Cause.NOTHING_TESTED, text=text, brief=_NOTHING)
-    if night.state in (State.STOPPED, State.INTERRUPTED) and any(o.run_class is RunClass.NOT_RUN for o in cells):
-        how = "was stopped" if night.state is State.STOPPED else "was interrupted"
+        yield Reason(cause=NightCause.NOTHING_TESTED, text=text, brief=_NOTHING)
+    if night.state in (NightState.STOPPED, NightState.INTERRUPTED) and any(
+        o.run_class is RunClass.NOT_RUN for o in cells
+    ):
+        how = "was stopped" if night.state is NightState.STOPPED else "was interrupted"
         text = f"the night {how} before its budget was spent; --resume goes on"
-        yield Reason(cause=Cause.STOPPED, text=text, brief=f"the night {how}")
+        yield Reason(cause=NightCause.STOPPED, text=text, brief=f"the night {how}")
 
 
 def _canary_reasons(night: Night) -> Iterator[Reason]:
@@ -119,21 +121,21 @@ def _canary_reasons(night: Night) -> Iterator[Reason]:
         others = [a for a in each.attempts if a.run_class is RunClass.INVALID and each.cell.anomaly not in a.anomalies]
         if passed:
             text = f"the canary {name} passed, though it must show {each.cell.anomaly}: {BLIND}"
-            yield Reason(cause=Cause.CANARY_PASSED, text=text, brief="canary passed", subject=name, cell=cell)
+            yield Reason(cause=NightCause.CANARY_PASSED, text=text, brief="canary passed", subject=name, cell=cell)
         elif others and not each.is_caught:
             shown = ", ".join(others[0].anomalies) or "no anomaly by name"
             text = f"the canary {name} showed {shown}, not {each.cell.anomaly}: {BLIND}"
             brief = "canary showed another anomaly"
-            yield Reason(cause=Cause.CANARY_PASSED, text=text, brief=brief, subject=name, cell=cell)
+            yield Reason(cause=NightCause.CANARY_PASSED, text=text, brief=brief, subject=name, cell=cell)
         elif not each.is_caught and each.run_class not in (RunClass.NOT_RUN, RunClass.INVALID):
             text = f"the canary {name} is {each.run_class}: {each.reason}"
             brief = f"canary {_BRIEFS.get(each.run_class, each.run_class)}"
-            yield Reason(cause=Cause.CELL, text=text, brief=brief, subject=name, cell=cell)
+            yield Reason(cause=NightCause.CELL, text=text, brief=brief, subject=name, cell=cell)
     for shard in night.shards_present:
         if not any(_caught_by(each, shard) for each in canaries):
             where = f" by shard {shard}" if night.shards > 1 else ""
             text = f"no canary was caught{where}: {BLIND}"
-            yield Reason(cause=Cause.CANARY_MISSING, text=text, brief=text)
+            yield Reason(cause=NightCause.CANARY_MISSING, text=text, brief=text)
 
 
 def _caught_by(canary: CellOutcome, shard: int) -> bool:
@@ -151,12 +153,12 @@ def _cell_reasons(each: CellOutcome, refused: dict[str, str]) -> Iterator[Reason
             alarm = "a false alarm, since it is a control: " if each.cell.control else ""
             text = f"{name}: {alarm}{each.reason}"
             brief = "violation that is not known"
-            yield Reason(cause=Cause.VIOLATION, text=text, brief=brief, subject=name, cell=cell)
+            yield Reason(cause=NightCause.VIOLATION, text=text, brief=brief, subject=name, cell=cell)
         case RunClass.NOT_RUN:
             if each.cell.required:
                 text = f"{name} is required and was not run: {each.reason}"
                 brief = "required and not run"
-                yield Reason(cause=Cause.NOT_RUN, text=text, brief=brief, subject=name, cell=cell)
+                yield Reason(cause=NightCause.NOT_RUN, text=text, brief=brief, subject=name, cell=cell)
         case run_class:
             why = each.reason
             if run_class is RunClass.MACHINE and why:
@@ -164,7 +166,7 @@ def _cell_reasons(each: CellOutcome, refused: dict[str, str]) -> Iterator[Reason
                 why = why if first == name else f"for the same reason as {first}"
             text = f"{name} is {run_class}: {why}"
             brief = _BRIEFS.get(run_class, run_class.value)
-            yield Reason(cause=Cause.CELL, text=text, brief=brief, subject=name, cell=cell)
+            yield Reason(cause=NightCause.CELL, text=text, brief=brief, subject=name, cell=cell)
 
 
 def tested_in_words(cells: Sequence[CellOutcome]) -> str:
@@ -184,7 +186,7 @@ def _sentence(night: Night, reasons: Sequence[Reason]) -> str:
     known = night.count(RunClass.KNOWN)
     beside = f", {_count(known, 'known issue')} seen" if known else ""
     if reasons:
-        nothing = [reason for reason in reasons if reason.cause is Cause.NOTHING_TESTED]
+        nothing = [reason for reason in reasons if reason.cause is NightCause.NOTHING_TESTED]
         parts = _NOTHING if nothing else f"{tested}{beside}"
         rest = [reason for reason in reasons if reason not in nothing]
         text = "; ".join([parts, *_briefly(rest)] if nothing else [*_briefly(rest), parts])

@@ -5,8 +5,8 @@ from typing import Any, Final
 import jinja2
 from markupsafe import Markup
 
-from fencepost.campaigns.night.night import CellOutcome, Night, State
-from fencepost.campaigns.night.outcome import Outcome
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState
+from fencepost.campaigns.night.outcome import NightOutcome
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import (
     SIGNS,
@@ -47,7 +47,7 @@ _OWN_STYLE: Final = """
 """
 
 
-def page(night: Night, outcome: Outcome, home: str, *, expected_end_s: float | None = None) -> str:
+def page(night: Night, outcome: NightOutcome, home: str, *, expected_end_s: float | None = None) -> str:
     """The page.
 
     Args:
@@ -70,7 +70,7 @@ def page(night: Night, outcome: Outcome, home: str, *, expected_end_s: float | N
         about=about(night),
         machine=on_machine(night),
         home=home,
-        running=night.state is State.RUNNING,
+        running=night.state is NightState.RUNNING,
         ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
         refresh_s=_REFRESH_S,
         tone=_night_tone(night, outcome),
@@ -85,15 +85,15 @@ def page(night: Night, outcome: Outcome, home: str, *, expected_end_s: float | N
     )
 
 
-def _night_tone(night: Night, outcome: Outcome) -> str:
-    if night.state is State.RUNNING:
+def _night_tone(night: Night, outcome: NightOutcome) -> str:
+    if night.state is NightState.RUNNING:
         return Validity.INVALID if night.count(RunClass.INVALID) else Validity.UNKNOWN
     tones = {ExitCode.VALID: Validity.VALID, ExitCode.INVALID: Validity.INVALID}
     return tones.get(outcome.exit_code, Validity.UNKNOWN)
 
 
-def _title(night: Night, outcome: Outcome) -> str:
-    if night.state is State.RUNNING:
+def _title(night: Night, outcome: NightOutcome) -> str:
+    if night.state is NightState.RUNNING:
         return "Running"
     if outcome.is_green:
         return "Green"

@@ -14,11 +14,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.forecast import Pace, deadline_s, estimate_s, usual_ratio
 from fencepost.campaigns.night.launcher import Flight, Launcher
-from fencepost.campaigns.night.night import Attempt, Night
-from fencepost.campaigns.night.register import Append, Closed, Ended, Registered, Ticked
+from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.register import Append, ClosedNight, EndedRun, Registered, Ticked
 from fencepost.campaigns.night.run_class import (
     RunClass,
     anomalies_of,
@@ -50,7 +50,7 @@ class Demand(StrEnum):
     NEVER = "never"
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class WaitingRun(msgspec.Struct, frozen=True, kw_only=True, order=True):
     """A run that waits for its turn; turns are carried out in their order.
 
     `again`: it was disturbed, and comes behind the first runs of its tier. `alone`: nothing may be beside it.
@@ -66,7 +66,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True, order=True):
 
 
 class _InFlight(msgspec.Struct, kw_only=True):
-    attempt: Attempt
+    attempt: RunAttempt
     flight: Flight
     began: float
     ends: float
@@ -77,7 +77,7 @@ class _InFlight(msgspec.Struct, kw_only=True):
     killed_at: float | None = None
 
 
-def turns_of(night: Night, ordered: Sequence[Cell]) -> list[Turn]:
+def turns_of(night: Night, ordered: Sequence[NightCell]) -> list[WaitingRun]:
     """What a night has still to run, in order: every run without an attempt, and those whose last attempt is lost."""
     outcomes = {o.cell.id: o for o in night.cells}
     turns = []
@@ -87,7 +87,9 @@ def turns_of(night: Night, ordered: Sequence[Cell]) -> list[Turn]:
             number = len(own) + 1
             if own and (own[-1].run_class is not RunClass.LOST or number > _ATTEMPTS_MAX):
                 continue
-            turns.append(Turn(tier=tier_of(cell), run=run, rank=rank, cell=cell.id, number=number, alone=cell.alone))
+            turns.append(
+                WaitingRun(tier=tier_of(cell), run=run, rank=rank, cell=cell.id, number=number, alone=cell.alone)
+            )
     return sorted(turns)
 
 
@@ -103,7 +105,7 @@ class Pool:
     def __init__(  # noqa: PLR0913 - what a session rests on, each part replaced by the tests
         self,
         night: Night,
-        turns: Sequence[Turn],
+        turns: Sequence[WaitingRun],
         *,
         plans: Mapping[str, Plan],
         past: Mapping[str, Past],
@@ -112,7 +114,7 @@ class Pool:
         stop: StopRequest,
         clock_s: Callable[[], float] = time.monotonic,
         on_change: Callable[["Pool"], None] = lambda _: None,
-        demand: Callable[[Turn], Demand] = lambda _: Demand.NOW,
+        demand: Callable[[WaitingRun], Demand] = lambda _: Demand.NOW,
     ) -> None:
         self._night, self._plans, self._past = night, plans, past
         self._cells = {o.cell.id: o.cell for o in night.cells}
@@ -151,7 +153,7 @@ class Pool:
         for turn in self.waiting:
             self.left_out.setdefault(turn.cell, "the night was stopped before its turn")
         stopped = bool(self.waiting) or self._stop.insisted
-        self._append(Closed(at=_now(), spent_s=self.spent_s, stopped=stopped, left_out=dict(self.left_out)))
+        self._append(ClosedNight(at=_now(), spent_s=self.spent_s, stopped=stopped, left_out=dict(self.left_out)))
         self._on_change(self)
 
     def expected_end_s(self) -> float:
@@ -212,10 +214,10 @@ class Pool:
             del self.waiting[position]
             self._start(turn)
 
-    def _start(self, turn: Turn) -> None:
+    def _start(self, turn: WaitingRun) -> None:
         cell = self._cells[turn.cell]
         (shard,) = self._night.shards_present
-        attempt = Attempt(
+        attempt = RunAttempt(
             cell=cell.id,
             run=turn.run,
             number=turn.number,
@@ -252,13 +254,13 @@ class Pool:
             seconds=self._clock_s() - one.began,
             manner=(one.late, one.cut, one.company),
         )
-        self._append(Ended(attempt=attempt, spent_s=round(self.spent_s, 3)))
+        self._append(EndedRun(attempt=attempt, spent_s=round(self.spent_s, 3)))
         self.ended += 1
         if attempt.exit_code in (ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN) and not (one.late or one.cut):
             cell = attempt.cell
             self._pace.ended(cell, attempt.seconds, self._forecast_s(cell))
         if attempt.run_class is RunClass.UNKNOWN_DISTURBED and not attempt.alone:
-            again = Turn(
+            again = WaitingRun(
                 tier=tier_of(self._cells[attempt.cell]),
                 again=True,
                 alone=True,
@@ -285,12 +287,12 @@ class Pool:
 def judged(
     launcher: Launcher,
     night: Night,
-    attempt: Attempt,
+    attempt: RunAttempt,
     *,
     exit_code: int | None,
     seconds: float,
     manner: tuple[bool, bool, int] = (False, False, 0),
-) -> Attempt:
+) -> RunAttempt:
     """The attempt with its class and what it showed; `manner`: whether it was late, cut, and its company."""
     left = launcher.left(attempt, exit_code)
     late, cut, company = manner

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.harness.base.errors import FencepostError, MachineError
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.run.execute import made_ready
 
 
-class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedBuilds(msgspec.Struct, frozen=True, kw_only=True):
     """By cell: the build that its servers would be, or why this machine cannot run it."""
 
     builds: dict[str, str]
@@ -21,8 +21,8 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(
-    cells: tuple[Cell, ...], plans: Mapping[str, CheckedPlan], say: Callable[[str], None], stop: Callable[[], bool]
-) -> Prepared:
+    cells: tuple[NightCell, ...], plans: Mapping[str, CheckedPlan], say: Callable[[str], None], stop: Callable[[], bool]
+) -> PreparedBuilds:
     """Make ready what the cells run; a cell that this machine cannot run is refused, the others go on.
 
     Raises UsageError for what a person must mend, such as a version that there is not; it names the cell.
@@ -41,10 +41,10 @@ def prepare(
             raise
         else:
             builds[cell.id] = build_of(msgspec.to_builtins(ready.artifacts))
-    return Prepared(builds=builds, refusals=refusals)
+    return PreparedBuilds(builds=builds, refusals=refusals)
 
 
-def refuse_if_none_is_left(cells: tuple[Cell, ...], prepared: Prepared) -> None:
+def refuse_if_none_is_left(cells: tuple[NightCell, ...], prepared: PreparedBuilds) -> None:
     """Raise MachineError when this machine can run no cell but canaries: such a night would test nothing."""
     tested = [cell for cell in cells if not cell.canary]
     if tested and all(cell.id in prepared.refusals for cell in tested):
@@ -54,7 +54,7 @@ def refuse_if_none_is_left(cells: tuple[Cell, ...], prepared: Prepared) -> None:
         )
 
 
-def in_words(cells: Sequence[Cell], prepared: Prepared) -> list[str]:
+def in_words(cells: Sequence[NightCell], prepared: PreparedBuilds) -> list[str]:
     """The cells that this machine cannot run, by the reason, each said once."""
     names: dict[str, list[str]] = {}
     for cell in cells:

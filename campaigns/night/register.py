@@ -21,11 +21,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import FORMAT, Attempt, Night, State, outcome_of
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import FORMAT, Night, NightState, RunAttempt, outcome_of
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 
 REGISTER: Final = "register.jsonl"
 
@@ -39,7 +39,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag=
     seed: int
     budget_s: float
     at: str
-    cells: tuple[Cell, ...]
+    cells: tuple[NightCell, ...]
     format: int = FORMAT
     shard: int = 1
     shards: int = 1
@@ -47,11 +47,11 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag=
     command: str = ""
     fencepost: str = ""
     machine: dict[str, Any] = {}
-    known_issues: tuple[KnownIssue, ...] = ()
+    known_issues: tuple[TrackedIssue, ...] = ()
     impossible: tuple[str, ...] = ()
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="refused"):
+class RefusedRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="refused"):
     """This machine cannot run a cell."""
 
     cell: str
@@ -61,13 +61,13 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag
 class Registered(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="registered"):
     """An attempt is about to begin; its class is None."""
 
-    attempt: Attempt
+    attempt: RunAttempt
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="ended"):
+class EndedRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="ended"):
     """An attempt ended; `spent_s` is the night's time by then."""
 
-    attempt: Attempt
+    attempt: RunAttempt
     spent_s: float
 
 
@@ -83,10 +83,10 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag
     at: str
     budget_s: float
     jobs: int
-    known_issues: tuple[KnownIssue, ...] = ()
+    known_issues: tuple[TrackedIssue, ...] = ()
 
 
-class Closed(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="closed"):
+class ClosedNight(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="closed"):
     """A session ended in order. `left_out` says by cell why it was not run."""
 
     at: str
@@ -95,12 +95,12 @@ class Closed(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag=
     left_out: dict[str, str] = {}
 
 
-Record: TypeAlias = Opened | Refused | Registered | Ended | Ticked | Resumed | Closed
+Record: TypeAlias = Opened | RefusedRun | Registered | EndedRun | Ticked | Resumed | ClosedNight
 #: Takes a record; returns when it is safe.
 Append = Callable[[Record], None]
 
 
-class Register:
+class NightRegister:
     """A register that is open for writing; a context manager."""
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ class Register:
         if not _ends_whole(self._hidden or path):
             self._file.write(b"\n")
 
-    def __enter__(self) -> "Register":
+    def __enter__(self) -> "NightRegister":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -172,19 +172,19 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
     """
     opened, *rest = records
     assert isinstance(opened, Opened)
-    attempts: dict[tuple[int, str, int, int], Attempt] = {}
+    attempts: dict[tuple[int, str, int, int], RunAttempt] = {}
     refusals: dict[str, str] = {}
     left_out: dict[str, str] = {}
     issues, budget_s, jobs, sessions = opened.known_issues, opened.budget_s, opened.jobs, 1
-    spent_s, ended_at, state = 0.0, "", State.INTERRUPTED
+    spent_s, ended_at, state = 0.0, "", NightState.INTERRUPTED
     for record in rest:
         match record:
-            case Refused():
+            case RefusedRun():
                 refusals[record.cell] = record.reason
             case Registered():
                 attempts[record.attempt.key] = record.attempt
                 spent_s = max(spent_s, record.attempt.began_s)
-            case Ended():
+            case EndedRun():
                 attempts[record.attempt.key] = record.attempt
                 spent_s = max(spent_s, record.spent_s)
             case Ticked():
@@ -193,20 +193,20 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
                 issues, budget_s, jobs = record.known_issues, record.budget_s, record.jobs
                 sessions += 1
                 # The machine may be able by now to run what it could not.
-                refusals, left_out, ended_at, state = {}, {}, "", State.INTERRUPTED
+                refusals, left_out, ended_at, state = {}, {}, "", NightState.INTERRUPTED
                 attempts = {key: _lost(attempt) for key, attempt in attempts.items()}
-            case Closed():
+            case ClosedNight():
                 spent_s, ended_at, left_out = record.spent_s, record.at, record.left_out
-                state = State.STOPPED if record.stopped else State.FINISHED
+                state = NightState.STOPPED if record.stopped else NightState.FINISHED
             case Opened():
                 raise UsageError("a register tells of two nights", hint="give the folder of one night")
-    state = State.RUNNING if running else state
+    state = NightState.RUNNING if running else state
     if not running:
         attempts = {key: _lost(attempt) for key, attempt in attempts.items()}
-    own: dict[str, list[Attempt]] = {cell.id: [] for cell in opened.cells}
+    own: dict[str, list[RunAttempt]] = {cell.id: [] for cell in opened.cells}
     for attempt in attempts.values():
         own[attempt.cell].append(attempt)
-    unsaid = "the night ended before its turn" if state is not State.RUNNING else ""
+    unsaid = "the night ended before its turn" if state is not NightState.RUNNING else ""
     return Night(
         id=opened.id,
         campaign=opened.campaign,
@@ -233,7 +233,7 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
     )
 
 
-def _lost(attempt: Attempt) -> Attempt:
+def _lost(attempt: RunAttempt) -> RunAttempt:
     if attempt.run_class is not None:
         return attempt
     return msgspec.structs.replace(

@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.harness.base.errors import ExitCode, UsageError
-from fencepost.harness.findings.known_issues import KnownIssue, uncovered
+from fencepost.harness.findings.known_issues import TrackedIssue, uncovered
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.report import documents
 from fencepost.harness.results import run_folder as store
@@ -61,7 +61,7 @@ class RunClass(StrEnum):
         return self in (RunClass.VALID, RunClass.KNOWN)
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class RunEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run that ended.
 
     `exit_code` is that of its process, negative for a signal, None when nobody saw it end. `document` is its
@@ -85,7 +85,9 @@ class Classed(msgspec.Struct, frozen=True, kw_only=True):
     known: tuple[str, ...] = ()
 
 
-def classify(evidence: Evidence, cell: Cell, seed: int, issues: Sequence[KnownIssue], today: datetime.date) -> Classed:
+def classify(
+    evidence: RunEvidence, cell: NightCell, seed: int, issues: Sequence[TrackedIssue], today: datetime.date
+) -> Classed:
     """Decide the class of a run of `cell` with `seed`.
 
     Args:
@@ -118,13 +120,13 @@ def classify(evidence: Evidence, cell: Cell, seed: int, issues: Sequence[KnownIs
     return Classed(run_class=RunClass.VALID)
 
 
-def nemesis_of(cell: Cell) -> str:
+def nemesis_of(cell: NightCell) -> str:
     """The faults that a cell asks for, as its plan names them; empty: it asks for none."""
     plan = cell.plan
     return "" if plan.nemesis.strip() == "none" else plan.nemesis or plan.schedule
 
 
-def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> Evidence:
+def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> RunEvidence:
     """Read what a run left: its verdict, or the last error line of its log."""
     document, failure = None, ""
     if folder is not None and (folder / store.VERDICT).exists():
@@ -132,7 +134,7 @@ def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> Eviden
             document = documents.read_verdict(folder / store.VERDICT)
         except UsageError as error:
             failure = error.message
-    return Evidence(exit_code=exit_code, document=document, failure=_error_line(log) or failure)
+    return RunEvidence(exit_code=exit_code, document=document, failure=_error_line(log) or failure)
 
 
 def fingerprints_of(document: dict[str, Any] | None) -> tuple[str, ...]:
@@ -173,7 +175,7 @@ def _coverage(document: dict[str, Any] | None) -> list[CoverageFigures]:
     return [msgspec.convert(v.get("figures", {}), CoverageFigures) for v in verdicts]
 
 
-def _without_verdict(evidence: Evidence) -> Classed:
+def _without_verdict(evidence: RunEvidence) -> Classed:
     why = evidence.failure
     if evidence.late:
         return Classed(run_class=RunClass.HARNESS, reason="it did not end by its deadline, and left no verdict")
@@ -190,7 +192,7 @@ def _without_verdict(evidence: Evidence) -> Classed:
             return Classed(run_class=RunClass.HARNESS, reason=why or f"it ended with {code} and left no verdict")
 
 
-def _foreign(document: dict[str, Any], cell: Cell, seed: int) -> str:
+def _foreign(document: dict[str, Any], cell: NightCell, seed: int) -> str:
     """Why a verdict is not that of this run; empty: it is."""
     wanted = {"system": cell.plan.system, "workload": cell.plan.workload, "seed": seed}
     for name, value in wanted.items():
@@ -199,7 +201,7 @@ def _foreign(document: dict[str, Any], cell: Cell, seed: int) -> str:
     return ""
 
 
-def _invalid(document: dict[str, Any], issues: Sequence[KnownIssue], today: datetime.date) -> Classed:
+def _invalid(document: dict[str, Any], issues: Sequence[TrackedIssue], today: datetime.date) -> Classed:
     fingerprints = fingerprints_of(document)
     version = str(document.get("version") or "")
     left = uncovered(fingerprints, version, issues, today)
@@ -210,7 +212,7 @@ def _invalid(document: dict[str, Any], issues: Sequence[KnownIssue], today: date
     return Classed(run_class=RunClass.INVALID, reason=f"{document['headline']}{beside}", known=known)
 
 
-def _unknown(evidence: Evidence, document: dict[str, Any]) -> Classed:
+def _unknown(evidence: RunEvidence, document: dict[str, Any]) -> Classed:
     """By the gravest cause of the verdicts that may have kept the run from being valid."""
     reason = document["headline"]
     causes = _causes(document)

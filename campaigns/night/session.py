@@ -17,21 +17,21 @@ from typing import Final, Protocol
 import msgspec
 
 from fencepost.campaigns.night.capacity import jobs_that_fit
-from fencepost.campaigns.night.cells import Cell, CheckedCells
+from fencepost.campaigns.night.cells import CheckedCells, NightCell
 from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import Night, State
-from fencepost.campaigns.night.pool import Demand, Pool, Turn, judged, seed_of, turns_of
-from fencepost.campaigns.night.preparation import Prepared
+from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.pool import Demand, Pool, WaitingRun, judged, seed_of, turns_of
+from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import (
     REGISTER,
-    Ended,
+    EndedRun,
+    NightRegister,
     Opened,
     Record,
-    Refused,
-    Register,
+    RefusedRun,
     Resumed,
     night_of,
     read_register,
@@ -40,7 +40,7 @@ from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.value import Past, by_value, read_past
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.execute import refuse_too_short
@@ -54,7 +54,7 @@ _WRITE_SHARE: Final = 0.02
 _NOON: Final = datetime.timedelta(hours=12)
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class NightWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What a person asks of a session; `jobs` None: as many as fit. `command` repeats it.
 
     `night` is the name that the shards of a night share, empty for one of its own.
@@ -77,7 +77,7 @@ class Watcher(msgspec.Struct, frozen=True):
     line: Callable[[str], None]
 
 
-def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
+def find_unfinished(campaign: Campaign, wishes: NightWishes) -> Path:
     """The newest night of this campaign and shard that is not finished.
 
     Raises UsageError when there is none, or when the campaign's file has changed since.
@@ -89,7 +89,7 @@ def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
             continue
         if wishes.night and night.id != f"{night.campaign}-{wishes.night}":
             continue
-        if night.state is State.FINISHED:
+        if night.state is NightState.FINISHED:
             break
         if night.digest != campaign.digest:
             raise UsageError(
@@ -100,7 +100,7 @@ def find_unfinished(campaign: Campaign, wishes: Wishes) -> Path:
     raise UsageError(f"{nights}: there is no unfinished night to resume", hint="leave --resume out to begin one")
 
 
-def id_of_night(campaign: Campaign, wishes: Wishes, began: datetime.datetime) -> str:
+def id_of_night(campaign: Campaign, wishes: NightWishes, began: datetime.datetime) -> str:
     """The id that the shards of a night share, wherever they run; empty where a night needs none.
 
     It is that of `wishes.night`, else of the night by its date: nights are counted from noon to noon, UTC, so that
@@ -140,13 +140,15 @@ def refuse_short_cells(cells: CheckedCells, seed: int) -> None:
             raise UsageError(f"the cell {cell.name}: {error.message}", hint=error.hint) from None
 
 
-def cells_within(cells: Sequence[Cell], plans: Mapping[str, CheckedPlan], wishes: Wishes) -> tuple[Cell, ...]:
+def cells_within(
+    cells: Sequence[NightCell], plans: Mapping[str, CheckedPlan], wishes: NightWishes
+) -> tuple[NightCell, ...]:
     """Return the cells that have time for a run, by the estimate that decides whether a run begins."""
     past = read_past(wishes.results / NIGHTS)
     return tuple(c for c in cells if estimate_s(plans[c.id].plan, past.get(c.id)) <= wishes.budget_s)
 
 
-def new_folder(campaign: Campaign, wishes: Wishes) -> Path:
+def new_folder(campaign: Campaign, wishes: NightWishes) -> Path:
     """Make the folder of a new night."""
     return store.make_run_folder(wishes.results / NIGHTS, campaign.content.name)
 
@@ -159,19 +161,19 @@ class WriteDocuments(Protocol):
     ) -> object: ...
 
 
-def every_run(night: Night, turn: Turn) -> Demand:
+def every_run(night: Night, turn: WaitingRun) -> Demand:
     """Demand each run that the cells plan."""
     return Demand.NOW
 
 
-class Session:
+class NightSession:
     """A night that is open for its runs; entered, it holds the night's register."""
 
     def __init__(
         self,
         folder: Path,
         cells: CheckedCells,
-        wishes: Wishes,
+        wishes: NightWishes,
         stop: StopRequest,
         watcher: Watcher,
         write: WriteDocuments = write_documents,
@@ -184,8 +186,8 @@ class Session:
         self._warnings: set[str] = set()
         self._replayed: tuple[int, Night] | None = None
 
-    def __enter__(self) -> "Session":
-        self._register = Register(self.folder / REGISTER)
+    def __enter__(self) -> "NightSession":
+        self._register = NightRegister(self.folder / REGISTER)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -194,9 +196,9 @@ class Session:
     def begin(
         self,
         campaign: Campaign,
-        own: Sequence[Cell],
-        issues: Sequence[KnownIssue],
-        prepared: Prepared,
+        own: Sequence[NightCell],
+        issues: Sequence[TrackedIssue],
+        prepared: PreparedBuilds,
         shared_id: str = "",
     ) -> None:
         """Register a new night with the cells of this shard; `shared_id` is the id that its shards share, if any."""
@@ -221,7 +223,7 @@ class Session:
         )
         self._refuse(prepared)
 
-    def resume(self, issues: Sequence[KnownIssue], prepared: Prepared) -> None:
+    def resume(self, issues: Sequence[TrackedIssue], prepared: PreparedBuilds) -> None:
         """Go on where the last session ended: what had its verdict is classed, what else was in flight is lost."""
         self._records = read_register(self.folder / REGISTER)
         night = night_of(self._records, running=True)
@@ -231,10 +233,10 @@ class Session:
             if attempt.run_class is None:
                 again = judged(self._launcher, night, attempt, exit_code=None, seconds=0.0)
                 if again.run_class is not RunClass.LOST:
-                    self._append(Ended(attempt=again, spent_s=night.spent_s))
+                    self._append(EndedRun(attempt=again, spent_s=night.spent_s))
         self._clear(night_of(self._records, running=True))
 
-    def carry_out(self, prepared: Prepared, demand: Callable[[Night, Turn], Demand] = every_run) -> Night:
+    def carry_out(self, prepared: PreparedBuilds, demand: Callable[[Night, WaitingRun], Demand] = every_run) -> Night:
         """Run what there is to run and is in demand; returns the night. The documents are up to date all the time."""
         night = night_of(self._records, running=True)
         refused = {o.cell.id for o in night.cells if o.run_class is RunClass.MACHINE and not o.attempts}
@@ -268,9 +270,9 @@ class Session:
             self._replayed = len(self._records), night_of(self._records, running=True)
         return self._replayed[1]
 
-    def _refuse(self, prepared: Prepared) -> None:
+    def _refuse(self, prepared: PreparedBuilds) -> None:
         for cell, reason in prepared.refusals.items():
-            self._append(Refused(cell=cell, reason=reason))
+            self._append(RefusedRun(cell=cell, reason=reason))
 
     def _append(self, record: Record) -> None:
         self._register.append(record)

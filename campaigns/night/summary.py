@@ -3,7 +3,7 @@
 from typing import Final
 
 from fencepost.campaigns.night.night import CellOutcome, Night
-from fencepost.campaigns.night.outcome import Outcome
+from fencepost.campaigns.night.outcome import NightOutcome
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
 
@@ -13,7 +13,7 @@ _ROWS_MAX: Final = 25
 _TEXT_MAX: Final = 220
 
 
-def summary_md(night: Night, outcome: Outcome) -> str:
+def summary_md(night: Night, outcome: NightOutcome) -> str:
     """The text; what does not fit is counted, never dropped without a word."""
     sign = "✅ green" if outcome.is_green else f"❌ exit code {int(outcome.exit_code)}"
     lines = [f"## {_cell(night.id)}: {sign}", "", _cell(outcome.sentence), "", about(night), ""]

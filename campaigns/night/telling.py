@@ -5,10 +5,10 @@ from typing import Final
 
 from fencepost.campaigns.night.draws import in_words
 from fencepost.campaigns.night.launcher import PLAN
-from fencepost.campaigns.night.night import Attempt, CellOutcome, Night, State
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass
 from fencepost.harness.base.errors import command_line
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan import Plan
 
 #: Every class has a sign as well as a word, so that no meaning rests on colour.
@@ -25,10 +25,10 @@ SIGNS: Final = {
     RunClass.NOT_RUN: "·",
 }
 _STATES: Final = {
-    State.RUNNING: "still running",
-    State.STOPPED: "stopped by hand",
-    State.FINISHED: "finished",
-    State.INTERRUPTED: "interrupted",
+    NightState.RUNNING: "still running",
+    NightState.STOPPED: "stopped by hand",
+    NightState.FINISHED: "finished",
+    NightState.INTERRUPTED: "interrupted",
 }
 
 
@@ -48,7 +48,7 @@ def class_in_words(each: CellOutcome) -> str:
     return each.run_class.value
 
 
-def attempt_sign(each: CellOutcome, attempt: Attempt) -> tuple[str, str]:
+def attempt_sign(each: CellOutcome, attempt: RunAttempt) -> tuple[str, str]:
     """The sign and the class of one attempt that ended; a canary that is invalid does what it is for."""
     if each.cell.canary and attempt.run_class is RunClass.INVALID and each.cell.anomaly in attempt.anomalies:
         return "✓", "caught"
@@ -58,7 +58,7 @@ def attempt_sign(each: CellOutcome, attempt: Attempt) -> tuple[str, str]:
     return SIGNS[run_class], run_class.value
 
 
-def attempt_in_words(each: CellOutcome, attempt: Attempt) -> str:
+def attempt_in_words(each: CellOutcome, attempt: RunAttempt) -> str:
     """One attempt with its class: "run 1, attempt 2 of 2: valid, 18 s, seed 7, drawn: nodes=5; faults: kill 3"."""
     of = sum(a.run == attempt.run and a.shard == attempt.shard for a in each.attempts)
     alone = " (alone)" if attempt.alone else ""
@@ -72,12 +72,12 @@ def attempt_in_words(each: CellOutcome, attempt: Attempt) -> str:
     )
 
 
-def faults_in_words(attempt: Attempt) -> str:
+def faults_in_words(attempt: RunAttempt) -> str:
     """How many faults of each kind took hold: "kill 3, partition 1, pause 0"; empty where none was tried."""
     return ", ".join(f"{kind} {count}" for kind, count in attempt.faults.items())
 
 
-def lag_in_words(attempt: Attempt) -> str:
+def lag_in_words(attempt: RunAttempt) -> str:
     """How late the run's own timer was, and beside how many others; empty for a run that was on time."""
     if attempt.lag_ms * 1_000_000 < DISTURBED_LAG_NS:
         return ""
@@ -102,7 +102,7 @@ def counted(each: CellOutcome) -> str:
     return ", ".join([*parts, *([f"{lost} lost and not counted"] if lost else [])])
 
 
-def seen_in(issue: KnownIssue, night: Night) -> tuple[int, int]:
+def seen_in(issue: TrackedIssue, night: Night) -> tuple[int, int]:
     """In how many runs a known issue was seen, and how many judged runs are in its scope; canaries left out."""
     attempts = [
         a
@@ -125,12 +125,12 @@ def from_here(folder: Path) -> str:
     return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
-def repeat_command(attempt: Attempt, home: str) -> str:
+def repeat_command(attempt: RunAttempt, home: str) -> str:
     """The command that repeats a run; `home` is the night's folder (`from_here`)."""
     return command_line("run", f"{home}/{attempt.folder}/{PLAN}")
 
 
-def finding_lines(attempt: Attempt, home: str) -> list[str]:
+def finding_lines(attempt: RunAttempt, home: str) -> list[str]:
     """What somebody needs who looks into a violation: its fingerprints, and the command that replays its run."""
     if attempt.run_class not in (RunClass.INVALID, RunClass.KNOWN):
         return []

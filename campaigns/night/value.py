@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import RunAttempt
 from fencepost.campaigns.night.register import REGISTER, night_of, read_register
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
@@ -51,7 +51,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_past(nights: Path) -> dict[str, Past]:
     """What the registers below a folder know, by cell; a register that cannot be read is left out."""
-    attempts: list[Attempt] = []
+    attempts: list[RunAttempt] = []
     for path in sorted(nights.glob(f"**/{REGISTER}")):
         try:
             attempts += night_of(read_register(path)).attempts
@@ -60,9 +60,9 @@ def read_past(nights: Path) -> dict[str, Past]:
     return past_of(attempts)
 
 
-def past_of(attempts: Iterable[Attempt]) -> dict[str, Past]:
+def past_of(attempts: Iterable[RunAttempt]) -> dict[str, Past]:
     """What attempts at runs say of their cells; runs that were lost or never judged tell nothing but that they were."""
-    by_cell: dict[str, list[Attempt]] = {}
+    by_cell: dict[str, list[RunAttempt]] = {}
     for attempt in attempts:
         if attempt.run_class is not None:
             by_cell.setdefault(attempt.cell, []).append(attempt)
@@ -82,7 +82,7 @@ def past_of(attempts: Iterable[Attempt]) -> dict[str, Past]:
     return past
 
 
-def value_of(cell: Cell, past: Past | None, build: str) -> Value:
+def value_of(cell: NightCell, past: Past | None, build: str) -> Value:
     """Why a cell is worth running now that `build` is what its servers would be."""
     if past is None:
         return Value.NEVER_RUN
@@ -93,16 +93,16 @@ def value_of(cell: Cell, past: Past | None, build: str) -> Value:
     return Value.FEW_EXPOSURES if past.exposures < EXPOSURES_FEW else Value.ROUND_ROBIN
 
 
-def by_value(cells: Sequence[Cell], past: Mapping[str, Past], builds: Mapping[str, str]) -> list[Cell]:
+def by_value(cells: Sequence[NightCell], past: Mapping[str, Past], builds: Mapping[str, str]) -> list[NightCell]:
     """The cells in the order in which a night runs them."""
 
-    def key(cell: Cell) -> tuple[int, Value, str, str]:
+    def key(cell: NightCell) -> tuple[int, Value, str, str]:
         known = past.get(cell.id)
         return tier_of(cell), value_of(cell, known, builds.get(cell.id, "")), known.at if known else "", cell.id
 
     return sorted(cells, key=key)
 
 
-def tier_of(cell: Cell) -> int:
+def tier_of(cell: NightCell) -> int:
     """0 for canaries, 1 for required cells, 2 for others."""
     return 0 if cell.canary else 1 if cell.required else 2

@@ -13,7 +13,7 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
-from fencepost.harness.verdict.fingerprint import Anomaly, all_fingerprints, anomalies, is_shown
+from fencepost.harness.verdict.fingerprint import FoundAnomaly, all_fingerprints, anomalies, is_shown
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     folder: Path
     checked: CheckedPlan
     rows: tuple[Row, ...]
-    shown: tuple[Anomaly, ...]
+    shown: tuple[FoundAnomaly, ...]
 
     @property
     def plan(self) -> Plan:
@@ -54,7 +54,7 @@ def with_faults(plan: Plan, schedule: Path, rows: Sequence[Row]) -> Plan:
     return msgspec.structs.replace(plan, schedule=str(schedule) if rows else "", nemesis="" if rows else NONE)
 
 
-def shown_by(folder: Path) -> tuple[Anomaly, ...]:
+def shown_by(folder: Path) -> tuple[FoundAnomaly, ...]:
     """Judge a stored run again and list what it shows: the old verdict may use the names of another version."""
     history, judgement = judge(folder)
     effect_free = registry.workload(judgement.facts.workload).effect_free

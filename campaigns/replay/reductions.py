@@ -37,7 +37,7 @@ _NARROWER: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+class ReducedPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A plan and its faults; the plan's own `schedule` and `nemesis` follow from `rows`."""
 
     plan: Plan
@@ -50,11 +50,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
         acts = [[row[k] for k in ("worker", "spec", "duration_ns", "draw_seed")] + [_start(row)] for row in self.rows]
         return hashlib.sha256(f"{dump_plan(plan)}{json.dumps(acts)}".encode()).hexdigest()[:16]
 
-    def with_options(self, **options: Any) -> "Candidate":
+    def with_options(self, **options: Any) -> "ReducedPlan":
         plan = msgspec.structs.replace(self.plan, workload_options={**self.plan.workload_options, **options})
         return msgspec.structs.replace(self, plan=plan)
 
-    def with_row(self, number: int, row: Row) -> "Candidate":
+    def with_row(self, number: int, row: Row) -> "ReducedPlan":
         return msgspec.structs.replace(self, rows=(*self.rows[:number], row, *self.rows[number + 1 :]))
 
 
@@ -62,15 +62,15 @@ class Reduction(msgspec.Struct, frozen=True):
     """One thing to reduce; `offers` makes smaller candidates from the current one."""
 
     name: str
-    offers: Callable[[Candidate], Iterator[Candidate]]
+    offers: Callable[[ReducedPlan], Iterator[ReducedPlan]]
 
 
-def idle_time(candidate: Candidate) -> list[Reduction]:
+def idle_time(candidate: ReducedPlan) -> list[Reduction]:
     """Cut time without a fault: between faults, then after the last."""
     return [Reduction("idle time", _without_idle_time), Reduction("time_limit", _shorter)]
 
 
-def load(candidate: Candidate) -> list[Reduction]:
+def load(candidate: ReducedPlan) -> list[Reduction]:
     """Reduce clients, keys and rate, in this order."""
     options = candidate.plan.workload_options
     clients = [name for name, value in options.items() if name.endswith(_CLIENTS) and type(value) is int]
@@ -82,7 +82,7 @@ def load(candidate: Candidate) -> list[Reduction]:
     ]
 
 
-def narrowing(candidate: Candidate) -> list[Reduction]:
+def narrowing(candidate: ReducedPlan) -> list[Reduction]:
     """Narrow each fault's target, length and quantities."""
     reductions = []
     for number, row in enumerate(candidate.rows):
@@ -100,7 +100,7 @@ def narrowing(candidate: Candidate) -> list[Reduction]:
 
 
 def _fewer(option: str) -> Reduction:
-    def offers(candidate: Candidate) -> Iterator[Candidate]:
+    def offers(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
         now = candidate.plan.workload_options[option]
         for value in dict.fromkeys((1, *(now // share for share in _SHARES))):
             if 1 <= value < now:
@@ -110,14 +110,14 @@ def _fewer(option: str) -> Reduction:
 
 
 def _slower(option: str) -> Reduction:
-    def offers(candidate: Candidate) -> Iterator[Candidate]:
+    def offers(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
         for share in _SHARES:
             yield candidate.with_options(**{option: candidate.plan.workload_options[option] / share})
 
     return Reduction(option, offers)
 
 
-def _shorter(candidate: Candidate) -> Iterator[Candidate]:
+def _shorter(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
     """Shorten the run to just after its last fault; without faults, to fractions of its length."""
     now_ns = candidate.plan.duration_ns("time_limit")
     last_ns = max((_end(row) for row in candidate.rows), default=None)
@@ -129,7 +129,7 @@ def _shorter(candidate: Candidate) -> Iterator[Candidate]:
             yield msgspec.structs.replace(candidate, plan=plan)
 
 
-def _without_idle_time(candidate: Candidate) -> Iterator[Candidate]:
+def _without_idle_time(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
     """Move the faults together and shorten the time limit; else only cut the time before the first fault."""
     cuts = _idle(candidate.rows)
     for chosen in ([*cuts], cuts[:1]) if len(cuts) > 1 else ([*cuts],):
@@ -138,7 +138,7 @@ def _without_idle_time(candidate: Candidate) -> Iterator[Candidate]:
             continue
         limit_ns = max(candidate.plan.duration_ns("time_limit") - total_ns, _TIME_LIMIT_NS_MIN)
         limit_ns = math.ceil(limit_ns / _ROUND_NS) * _ROUND_NS
-        yield Candidate(
+        yield ReducedPlan(
             plan=msgspec.structs.replace(candidate.plan, time_limit=format_duration(limit_ns)),
             rows=tuple(_earlier(row, chosen) for row in candidate.rows),
         )
@@ -188,8 +188,8 @@ def _with_spec(row: Row, *, target: str | None = None, **options: str) -> Row:
     return {**row, "spec": ":".join(fields)}
 
 
-def _narrower(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
-    def offers(candidate: Candidate) -> Iterator[Candidate]:
+def _narrower(number: int) -> Callable[[ReducedPlan], Iterator[ReducedPlan]]:
+    def offers(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
         row = candidate.rows[number]
         for target in _NARROWER.get(_parts(row["spec"])[1], ()):
             yield candidate.with_row(number, _with_spec(row, target=target))
@@ -197,8 +197,8 @@ def _narrower(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
     return offers
 
 
-def _briefer(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
-    def offers(candidate: Candidate) -> Iterator[Candidate]:
+def _briefer(number: int) -> Callable[[ReducedPlan], Iterator[ReducedPlan]]:
+    def offers(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
         row = candidate.rows[number]
         for share in _SHARES:
             ns = row["duration_ns"] // share // 1_000_000 * 1_000_000
@@ -209,10 +209,10 @@ def _briefer(number: int) -> Callable[[Candidate], Iterator[Candidate]]:
     return offers
 
 
-def _less(number: int, option: str) -> Callable[[Candidate], Iterator[Candidate]]:
+def _less(number: int, option: str) -> Callable[[ReducedPlan], Iterator[ReducedPlan]]:
     """Divide a duration or a number; a choice stays as it is."""
 
-    def offers(candidate: Candidate) -> Iterator[Candidate]:
+    def offers(candidate: ReducedPlan) -> Iterator[ReducedPlan]:
         row = candidate.rows[number]
         value = _parts(row["spec"])[2][option]
         for share in _SHARES:
@@ -239,7 +239,7 @@ def _divided(value: str, share: int) -> str | None:
 # -- the result ----------------------------------------------------------------------------------------------------
 
 
-def dropped(before: Candidate, after: Candidate) -> list[str]:
+def dropped(before: ReducedPlan, after: ReducedPlan) -> list[str]:
     """Say what the smaller candidate leaves out, one line each."""
     places = {(row["worker"], row["number"]): row for row in after.rows}
     lines = []

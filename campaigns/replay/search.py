@@ -54,7 +54,7 @@ def decide(outcomes: Iterable[bool], rate: float, *, strict: bool = False) -> bo
     return None
 
 
-class Evidence(Generic[K]):
+class Tries(Generic[K]):
     """All tries of all candidates, and `attempt` for one more; an exception of `attempt` ends the search."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Evidence(Generic[K]):
 def minimise(
     items: tuple[T, ...],
     candidate: Callable[[tuple[T, ...]], K],
-    evidence: Evidence[K],
+    evidence: Tries[K],
     *,
     report: Callable[[tuple[T, ...]], None] = lambda _: None,
     makes_sense: Callable[[tuple[T, ...]], bool] = lambda _: True,

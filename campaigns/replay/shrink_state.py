@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.replay.recorded import Recorded
-from fencepost.campaigns.replay.reductions import Candidate, dropped
+from fencepost.campaigns.replay.reductions import ReducedPlan, dropped
 from fencepost.campaigns.replay.search import rate_of
 from fencepost.campaigns.replay.tries import Try
 from fencepost.harness.base.errors import UsageError
@@ -22,7 +22,7 @@ FORMAT: Final = 1
 _LOCK: Final = ".lock"
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class KeptTry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One try as `shrink.json` holds it: `candidate` is the key of what was tried."""
 
     candidate: str
@@ -35,8 +35,8 @@ class Shrunk(msgspec.Struct, kw_only=True):
 
     folder: Path
     fingerprint: str
-    whole: Candidate
-    best: Candidate
+    whole: ReducedPlan
+    best: ReducedPlan
     #: For the whole plan: how often it showed, and in how many tries.
     baseline: tuple[int, int]
     #: The same for the smaller plan in the new runs that confirm it; None before these.
@@ -61,7 +61,7 @@ class Shrunk(msgspec.Struct, kw_only=True):
         return shows > 0 and shows / tries >= rate_of(*self.baseline) / 3
 
 
-def document(shrunk: Shrunk, recorded: Recorded, kept: Iterable[Kept]) -> dict[str, Any]:
+def document(shrunk: Shrunk, recorded: Recorded, kept: Iterable[KeptTry]) -> dict[str, Any]:
     """Make the contents of `shrink.json`."""
     return {
         "format": FORMAT,
@@ -95,7 +95,7 @@ def folder_of(recorded: Recorded, results: Path) -> Path:
     return folder.resolve()
 
 
-def read_tries(path: Path) -> list[Kept]:
+def read_tries(path: Path) -> list[KeptTry]:
     data = store.read_json(path)
     if not data:
         return []
@@ -105,7 +105,7 @@ def read_tries(path: Path) -> list[Kept]:
             hint="move the folder away to begin again",
         )
     try:
-        return msgspec.convert(data.get("tries"), list[Kept])
+        return msgspec.convert(data.get("tries"), list[KeptTry])
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: {error}", hint="move the folder away to begin again") from None
 

@@ -13,19 +13,19 @@ from typing import Final
 import msgspec
 
 from fencepost.campaigns.replay.recorded import Recorded, with_faults
-from fencepost.campaigns.replay.reductions import Candidate, Reduction
-from fencepost.campaigns.replay.search import BASELINE_SHOWS, Evidence, minimise
+from fencepost.campaigns.replay.reductions import ReducedPlan, Reduction
+from fencepost.campaigns.replay.search import BASELINE_SHOWS, Tries, minimise
 from fencepost.campaigns.replay.shrink_state import (
     DOCUMENT,
     SMALLER,
-    Kept,
+    KeptTry,
     Shrunk,
     document,
     folder_of,
     locked,
     read_tries,
 )
-from fencepost.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, Stage, forecast, span
+from fencepost.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, ReductionStage, forecast, span
 from fencepost.campaigns.replay.tries import Carrier, Try
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.plan import write_plan
@@ -54,11 +54,11 @@ class BudgetSpent(Exception):
     """No time is left for another try and the confirmation."""
 
 
-class Stopped(Exception):
+class _Stopped(Exception):
     """A person asked for the end."""
 
 
-def _main_s(candidate: Candidate) -> float:
+def _main_s(candidate: ReducedPlan) -> float:
     """The length of a candidate's main phase in seconds."""
     return candidate.plan.duration_ns("time_limit") / 1e9
 
@@ -83,16 +83,16 @@ class Shrinking:
         self._ends_s = self._clock_s() + budget_s
         self._budget_s = budget_s
         self._confirmations = confirmations
-        self._candidates: dict[str, Candidate] = {}
+        self._candidates: dict[str, ReducedPlan] = {}
         self._plans: dict[str, CheckedPlan] = {}
-        self._kept: list[Kept] = []
+        self._kept: list[KeptTry] = []
         self._shrunk: Shrunk
 
     def run(self) -> Shrunk:
         """Search, then confirm; stopped at any moment it goes on when it is run again. Raises HarnessError."""
         with locked(self.folder):
             self._kept = read_tries(self.folder / DOCUMENT)
-            whole = Candidate(plan=self._recorded.plan, rows=self._recorded.rows)
+            whole = ReducedPlan(plan=self._recorded.plan, rows=self._recorded.rows)
             self._shrunk = Shrunk(
                 folder=self.folder,
                 fingerprint=self._fingerprint,
@@ -109,7 +109,7 @@ class Shrinking:
                     self._shrunk.complete = True
                 if self._shrunk.smaller:
                     self._confirm(self._shrunk.best)
-            except Stopped:
+            except _Stopped:
                 self._shrunk.stopped = True
             self._shrunk.tries, self._shrunk.per_try_s = len(self._kept), self._per_try_s()
             self._write()
@@ -117,9 +117,9 @@ class Shrinking:
 
     # -- the search -----------------------------------------------------------------------------------------------
 
-    def _search(self, whole: Candidate) -> None:
+    def _search(self, whole: ReducedPlan) -> None:
         known = ((kept.candidate, self._shows(kept.made)) for kept in self._counted(confirms=False))
-        evidence: Evidence[str] = Evidence(self._attempt, known=known, baseline_shows=self._baseline_shows)
+        evidence: Tries[str] = Tries(self._attempt, known=known, baseline_shows=self._baseline_shows)
         self._say(f"how often it shows as it is: {len(whole.rows)} faults, {whole.plan.time_limit}")
         try:
             showed = evidence.baseline(self._key(whole))
@@ -134,7 +134,7 @@ class Shrinking:
         for stage in AFTER_FAULTS:
             self._play(stage, evidence)
 
-    def _leave_out_faults(self, begun: Candidate, evidence: Evidence[str]) -> None:
+    def _leave_out_faults(self, begun: ReducedPlan, evidence: Tries[str]) -> None:
         with self._announced(FAULTS, 2 * len(begun.rows)):
             minimise(
                 begun.rows,
@@ -145,7 +145,7 @@ class Shrinking:
                 makes_sense=lambda rows: self._makes_sense(msgspec.structs.replace(begun, rows=rows)),
             )
 
-    def _play(self, stage: Stage, evidence: Evidence[str]) -> None:
+    def _play(self, stage: ReductionStage, evidence: Tries[str]) -> None:
         with self._announced(stage.name, stage.offers(self._shrunk.best)):
             for reduction in stage.reductions(self._shrunk.best):
                 self._reduce(reduction, evidence)
@@ -166,22 +166,22 @@ class Shrinking:
                 f"{now.plan.time_limit}; {left}"
             )
 
-    def _reduce(self, reduction: Reduction, evidence: Evidence[str]) -> None:
+    def _reduce(self, reduction: Reduction, evidence: Tries[str]) -> None:
         for offer in reduction.offers(self._shrunk.best):
             if self._makes_sense(offer) and evidence.enough(self._key(offer)):
                 self._accept(offer, f"less: {reduction.name}")
                 return
 
-    def _accept(self, candidate: Candidate, change: str) -> None:
+    def _accept(self, candidate: ReducedPlan, change: str) -> None:
         self._say(f"still shows with {change}")
         self._shrunk.best = candidate
         self._write()
 
-    def _key(self, candidate: Candidate) -> str:
+    def _key(self, candidate: ReducedPlan) -> str:
         self._candidates[candidate.key] = candidate
         return candidate.key
 
-    def _makes_sense(self, candidate: Candidate) -> bool:
+    def _makes_sense(self, candidate: ReducedPlan) -> bool:
         try:
             self._plan_of(candidate)
         except UsageError:
@@ -208,7 +208,7 @@ class Shrinking:
             raise BudgetSpent
         return self._shows(self._try(candidate, confirms=False))
 
-    def _forecast_s(self, candidate: Candidate) -> float:
+    def _forecast_s(self, candidate: ReducedPlan) -> float:
         """How many seconds a try of this candidate takes: as recent ones, or less where its main phase is shorter."""
         recent = [kept for kept in self._kept if kept.candidate in self._candidates][-_RECENT:]
         if not recent:
@@ -216,7 +216,7 @@ class Shrinking:
         around_s = [max(kept.made.seconds - _main_s(self._candidates[kept.candidate]), 0.0) for kept in recent]
         return min(self._per_try_s(), sum(around_s) / len(around_s) + _main_s(candidate))
 
-    def _confirm(self, candidate: Candidate) -> None:
+    def _confirm(self, candidate: ReducedPlan) -> None:
         """Fresh runs, whatever the search has seen of this candidate; the budget was kept for them."""
         while len(done := [k for k in self._counted(confirms=True) if k.candidate == candidate.key]) < (
             self._confirmations
@@ -226,18 +226,18 @@ class Shrinking:
             self._count_confirmation(candidate)
         self._count_confirmation(candidate)
 
-    def _count_confirmation(self, candidate: Candidate) -> None:
+    def _count_confirmation(self, candidate: ReducedPlan) -> None:
         done = [kept.made for kept in self._counted(confirms=True) if kept.candidate == candidate.key]
         self._shrunk.confirmation = (sum(map(self._shows, done)), len(done))
 
-    def _try(self, candidate: Candidate, *, confirms: bool) -> Try:
+    def _try(self, candidate: ReducedPlan, *, confirms: bool) -> Try:
         """One try that counts; those that do not are kept too."""
         checked = self._plan_of(candidate)
         for _ in range(_FAILURES_MAX):
             if self._stopped():
-                raise Stopped
+                raise _Stopped
             made = self._carry(checked, self.folder)
-            self._kept.append(Kept(candidate=candidate.key, confirms=confirms, made=made))
+            self._kept.append(KeptTry(candidate=candidate.key, confirms=confirms, made=made))
             self._write()
             if made.counts:
                 shown = "shows" if self._shows(made) else "does not show"
@@ -245,13 +245,13 @@ class Shrinking:
                 return made
             self._say(f"not counted: {made.why}")
         if self._stopped():
-            raise Stopped
+            raise _Stopped
         raise HarnessError(
             f"{_FAILURES_MAX} tries in a row could not be judged: {made.why}",
             hint=f"the same command goes on; the tries are kept in {self.folder}",
         )
 
-    def _plan_of(self, candidate: Candidate) -> CheckedPlan:
+    def _plan_of(self, candidate: ReducedPlan) -> CheckedPlan:
         """The candidate's plan, with its faults in a file; raises UsageError when it makes no sense."""
         key = candidate.key
         if key not in self._plans:
@@ -264,7 +264,7 @@ class Shrinking:
     def _shows(self, made: Try) -> bool:
         return is_shown(self._fingerprint, made.fingerprints)
 
-    def _counted(self, *, confirms: bool) -> Iterator[Kept]:
+    def _counted(self, *, confirms: bool) -> Iterator[KeptTry]:
         return (kept for kept in self._kept if kept.confirms is confirms and kept.made.counts)
 
     def _per_try_s(self) -> float:

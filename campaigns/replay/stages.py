@@ -8,30 +8,30 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.replay.reductions import Candidate, Reduction, idle_time, load, narrowing
+from fencepost.campaigns.replay.reductions import ReducedPlan, Reduction, idle_time, load, narrowing
 
 FAULTS: Final = "faults"
 #: A candidate that shows needs two tries as a rule, one that does not up to four.
 _TRIES_EACH: Final = (2, 4)
 
 
-class Stage(msgspec.Struct, frozen=True):
+class ReductionStage(msgspec.Struct, frozen=True):
     """Reductions that belong together; `offers` counts what they offer at first."""
 
     name: str
-    reductions: Callable[[Candidate], list[Reduction]]
+    reductions: Callable[[ReducedPlan], list[Reduction]]
 
-    def offers(self, candidate: Candidate) -> int:
+    def offers(self, candidate: ReducedPlan) -> int:
         return sum(1 for reduction in self.reductions(candidate) for _ in reduction.offers(candidate))
 
 
-BEFORE_FAULTS: Final = (Stage("time", idle_time),)
+BEFORE_FAULTS: Final = (ReductionStage("time", idle_time),)
 #: Time again: faults that were left out or made shorter leave idle time behind.
 AFTER_FAULTS: Final = (
-    Stage("time", idle_time),
-    Stage("load", load),
-    Stage("parameters of faults", narrowing),
-    Stage("time", idle_time),
+    ReductionStage("time", idle_time),
+    ReductionStage("load", load),
+    ReductionStage("parameters of faults", narrowing),
+    ReductionStage("time", idle_time),
 )
 
 

@@ -9,7 +9,7 @@ was sent after a later grant had been acknowledged, and took effect.
 from collections import Counter
 from typing import Any, Final
 
-from fencepost.checkers.elections.terms import End, Terms, named, position_of, token_of
+from fencepost.checkers.elections.terms import TermEnd, Terms, named, position_of, token_of
 from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
@@ -79,7 +79,7 @@ def _sent_after_the_end(terms: Terms, act: Operation) -> list[Finding]:
     return [Finding(anomaly="acted-after-its-term", operations=(later, act), steps=steps)]
 
 
-def _after_the_end(act: Operation, end: End, position: int | None) -> Finding:
+def _after_the_end(act: Operation, end: TermEnd, position: int | None) -> Finding:
     over = (
         f"Its leader's resignation stands at {end.position}."
         if end.resigned

@@ -25,7 +25,7 @@ TOLD: Final = frozenset({"fenced", "lease-expired", "not-held"})
 _IN_A_TERM: Final = frozenset({"act", "renew", "resign"})
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class TermEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The latest position at which a term was over: another term was granted there, or its own leader resigned."""
 
     position: int
@@ -90,7 +90,7 @@ class Terms:
         later = self.superseded_by(token)
         return None if later is None else later.completed_ns or 0
 
-    def end(self, token: int) -> End | None:
+    def end(self, token: int) -> TermEnd | None:
         """Return the first known end of a term in the store's order; None also where terms have no positions."""
         if not self.positioned:
             return None
@@ -99,8 +99,8 @@ class Terms:
         left_at = resignation.position if resignation is not None else None
         if i < len(self._tokens) and (left_at is None or self._tokens[i] < left_at):
             later = self._tokens[i]
-            return End(position=later, operation=self.granted.get(later), resigned=False)
-        return None if left_at is None else End(position=left_at, operation=resignation, resigned=True)
+            return TermEnd(position=later, operation=self.granted.get(later), resigned=False)
+        return None if left_at is None else TermEnd(position=left_at, operation=resignation, resigned=True)
 
 
 def _term(operation: Operation, value: Any) -> None:

@@ -56,7 +56,7 @@ from fencepost.checkers.facts.positions import (
     write_position,
     written,
 )
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
+from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns
 from fencepost.checkers.facts.servers import cuts, ends_of, possibly_stopped, stopped
 from fencepost.checkers.facts.versions import (
     UNKNOWN,
@@ -200,7 +200,7 @@ class _Nodes:
 class _Deposed:
     """The time in which the leader of `reign` counts as superseded, and what an answer in that time proves."""
 
-    def __init__(self, nodes: _Nodes, reign: Reign, begin: Begin) -> None:
+    def __init__(self, nodes: _Nodes, reign: Reign, begin: EpochBegin) -> None:
         self._reign, self._begin = reign, begin
         self._stamps_exact = nodes.reigns.stamps_exact
         self._end_ns = nodes.history.end_ns
@@ -279,7 +279,7 @@ STAMPED: Final = "stamped-effect"
 ACKNOWLEDGED: Final = "acknowledged-while-superseded"
 
 
-class Stale(msgspec.Struct, frozen=True, kw_only=True):
+class StaleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The leader of `reign` answered `read` without `write`, which had been acknowledged in a higher epoch."""
 
     read: Operation
@@ -287,7 +287,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
     reign: Reign
 
 
-class Lost(msgspec.Struct, frozen=True, kw_only=True):
+class LostAdd(msgspec.Struct, frozen=True, kw_only=True):
     """The leader of `reign` acknowledged `add`; the final strong read `read` lacks it."""
 
     add: Operation
@@ -295,7 +295,7 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
     reign: Reign
 
 
-class Stamped(msgspec.Struct, frozen=True, kw_only=True):
+class StampedWrite(msgspec.Struct, frozen=True, kw_only=True):
     """`write` took effect after `earlier`, which is of a higher epoch.
 
     `seen_by` is the read in the higher epoch that showed it, where the store's order proves it. `reign` is that of the
@@ -322,9 +322,9 @@ class Acts(msgspec.Struct, kw_only=True):
     unknown: list[Operation] = []
     refused_otherwise: list[Operation] = []
     fresh_reads_exposed: list[Operation] = []
-    stale: list[Stale] = []
-    lost: list[Lost] = []
-    stamped: list[Stamped] = []
+    stale: list[StaleAnswer] = []
+    lost: list[LostAdd] = []
+    stamped: list[StampedWrite] = []
     acknowledged: list[Request] = []
     chances: dict[str, list[Operation]] = {}
     rules: tuple[Rule, ...] = ()
@@ -396,7 +396,7 @@ class _Judge:
         # Whoever returns what it wrote has it, whatever number the server gives that (see `storage.numbering`).
         lacks = view is not None and missing is not None and view < missing and read.result != written(write)
         if request.served and lacks:
-            self._acts.stale.append(Stale(read=read, write=write, reign=reign))
+            self._acts.stale.append(StaleAnswer(read=read, write=write, reign=reign))
 
     def _judge_change(self, request: Request) -> None:
         if not request.reached:
@@ -414,9 +414,9 @@ class _Judge:
         if change.type is not Outcome.OK:
             return
         if looked_for and request.served and self._finals.proves_lost(change):
-            acts.lost.append(Lost(add=change, read=self._finals.last[change.key], reign=request.reign))
+            acts.lost.append(LostAdd(add=change, read=self._finals.last[change.key], reign=request.reign))
         elif earlier is not None and _stands_before(change, earlier, request.reign):
-            acts.stamped.append(Stamped(write=change, earlier=earlier, reign=request.reign))
+            acts.stamped.append(StampedWrite(write=change, earlier=earlier, reign=request.reign))
         elif self._refuses and request.served and change.f in _ORDERED:
             acts.acknowledged.append(request)
 
@@ -527,7 +527,7 @@ class NewerWrites:
         return self._acknowledged.completed_ns[above], above[last_of_highest(self._ranks[above])]
 
 
-def stamped_effects(history: History) -> list[Stamped]:
+def stamped_effects(history: History) -> list[StampedWrite]:
     """Find the ok writes of a lower epoch behind a write of a higher one, if a reader in a higher epoch saw them.
 
     The stamps must be exact: a stamp that is only a lower bound proves nothing about the entry itself.
@@ -544,10 +544,10 @@ def stamped_effects(history: History) -> list[Stamped]:
             known = seen.get(read.value_position)
             if known is None or (known.epoch or 0) < read.epoch:
                 seen[read.value_position] = read
-    effects: list[Stamped] = []
+    effects: list[StampedWrite] = []
     for place in behind:
         write = acknowledged.writes[rows[place]]
         reader = seen.get(write_position(write) or 0)
         if reader is not None and (reader.epoch or 0) > (write.epoch or 0):
-            effects.append(Stamped(write=write, earlier=acknowledged.writes[rows[highest[place]]], seen_by=reader))
+            effects.append(StampedWrite(write=write, earlier=acknowledged.writes[rows[highest[place]]], seen_by=reader))
     return effects

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Intervals, Rows, merged, outside, within
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, logged_elections
+from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, logged_elections
 from fencepost.harness.history import BeliefEvent, Claim, FaultEvent, History, NodeEvent
 from fencepost.harness.verdict.figures import ClaimedSpan, ClaimFigures
 
@@ -37,14 +37,14 @@ class Landmarks:
         """Map operations that serve as samples to their invocations; a belief has both of its times in one row."""
         return {o.complete_index: o.invoke_index for o in self._history.operations if o.complete_index is not None}
 
-    def named(self, sample: Sample) -> Rows:
+    def named(self, sample: LeaderSample) -> Rows:
         """Return the rows that name the epoch of a claim: the answer itself, else a line of the node's own log."""
         if getattr(self._history.events[sample.index], "epoch", None) == sample.epoch:
             return (sample.index,)
         line = self._lines.get((sample.node, sample.incarnation, sample.epoch or 0))
         return (sample.index,) if line is None else (sample.index, line)
 
-    def begun(self, begin: Begin) -> Rows:
+    def begun(self, begin: EpochBegin) -> Rows:
         """Return the rows that name an epoch that has begun: the proof itself, else a line of its node's own log."""
         proof = self._history.events[begin.event]
         if getattr(proof, "epoch", None) == begin.epoch or type(proof) is not BeliefEvent:
@@ -58,13 +58,13 @@ class Landmarks:
         exact = place < len(self._times) and self._times[place] == ns
         return (self._indexes[place],) if exact else ()
 
-    def since(self, sample: Sample) -> Rows:
+    def since(self, sample: LeaderSample) -> Rows:
         """Return the row at which a sample's window begins: its question, or the end of a stop."""
         if sample.lo_ns != sample.asked_ns:
             return self.at(sample.lo_ns)
         return (self._invoked.get(sample.index, sample.index),)
 
-    def until(self, sample: Sample) -> Rows:
+    def until(self, sample: LeaderSample) -> Rows:
         """Return the row at which a sample's window ends: its answer, or the beginning of a stop."""
         return (sample.index,) if sample.hi_ns == sample.answered_ns else self.at(sample.hi_ns)
 
@@ -113,12 +113,12 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
     )
 
 
-def possible_claims(reigns: Reigns) -> list[Sample]:
+def possible_claims(reigns: Reigns) -> list[LeaderSample]:
     """List the samples that may or may not have claimed a superseded epoch."""
     return [s for s in reigns.samples if s.claims is Claim.YES and _possible(s, reigns)]
 
 
-def _possible(sample: Sample, reigns: Reigns) -> bool:
+def _possible(sample: LeaderSample, reigns: Reigns) -> bool:
     if sample.epoch is not None:
         begin = reigns.superseded(sample.epoch)
         return begin is not None and sample.lo_ns <= begin.at_ns <= sample.hi_ns
@@ -224,12 +224,12 @@ def _overlap_rows(reigns: Reigns, marks: Landmarks, *, running: bool) -> Rows:
 FRESH_NS: Final = 1_000_000_000
 
 
-def begin_at(begins: Sequence[Begin], at_ns: int) -> Begin | None:
+def begin_at(begins: Sequence[EpochBegin], at_ns: int) -> EpochBegin | None:
     """Return the proof of the highest epoch that had certainly begun by `at_ns`."""
     return max((b for b in begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
 
 
-def next_begin(begins: Sequence[Begin], epoch: int | None, after_ns: int) -> Begin | None:
+def next_begin(begins: Sequence[EpochBegin], epoch: int | None, after_ns: int) -> EpochBegin | None:
     """Return the first proof after `after_ns` of an epoch above `epoch`; None stands below all epochs."""
     later = (b for b in begins if b.at_ns > after_ns and (epoch is None or b.epoch > epoch))
     return min(later, key=lambda b: b.at_ns, default=None)
@@ -246,22 +246,22 @@ def leader_at(reigns: Reigns, at_ns: int, but: Sequence[str] = ()) -> Reign | No
     return None
 
 
-def last_claim(reign: Reign, by_ns: int) -> Sample:
+def last_claim(reign: Reign, by_ns: int) -> LeaderSample:
     """Return the last claim of `reign` that had been answered by then."""
     return max((s for s in reign.samples if s.hi_ns <= by_ns), key=lambda s: s.hi_ns)
 
 
-def last_certain(reign: Reign, begin: Begin) -> Sample:
+def last_certain(reign: Reign, begin: EpochBegin) -> LeaderSample:
     """Return the claim of `reign` from which on nobody is known to have led until `begin`."""
     return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
 
 
-def leaderless_ns(reign: Reign, begin: Begin) -> int:
+def leaderless_ns(reign: Reign, begin: EpochBegin) -> int:
     """Return the time from the last moment at which `reign` certainly held to the proof of the next epoch."""
     return max(0, begin.at_ns - last_certain(reign, begin).lo_ns)
 
 
-def over_ns(reign: Reign, begin: Begin, since_ns: int) -> int:
+def over_ns(reign: Reign, begin: EpochBegin, since_ns: int) -> int:
     """Return when `reign` was over: by its own node's word after `since_ns`, or by `begin` if that is earlier."""
     own_ns = reign.over_ns
     return begin.at_ns if own_ns is None or own_ns <= since_ns else min(own_ns, begin.at_ns)

@@ -19,7 +19,7 @@ from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, fin
 from fencepost.checkers.facts.claims import claimed_spans, overlaps
 from fencepost.checkers.facts.clocks import stalls_of
 from fencepost.checkers.facts.evidence import row, within
-from fencepost.checkers.facts.partitions import Deeds, deeds_of_partitions, reigns_of_partitions
+from fencepost.checkers.facts.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
 from fencepost.checkers.facts.reigns import (
     BySubject,
     Reign,
@@ -257,7 +257,7 @@ def stale_answers_table(history: History, reigns: Reigns) -> Any:
     return STALE_ANSWERS.of_rows(rows)
 
 
-def _partition_episode(deeds: Deeds) -> Episode:
+def _partition_episode(deeds: PartitionDeeds) -> Episode:
     """The episode of a topic partition's superseded leader."""
     return Episode(
         subject=deeds.view.key,

@@ -29,7 +29,7 @@ import msgspec
 from fencepost.checkers.facts.acts import LOST
 from fencepost.checkers.facts.evidence import once, row
 from fencepost.checkers.facts.positions import LOG_READS
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, sample_of, window
+from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, sample_of, window
 from fencepost.checkers.facts.servers import Incarnations, ends_of, stopped
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome, Value
 
@@ -37,7 +37,7 @@ _APPEND: Final = "append"
 _SCAN: Final = "scan"
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class PartitionRow(msgspec.Struct, frozen=True, gc=False):
     """One record in a reply."""
 
     offset: int
@@ -45,7 +45,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     epoch: int | None
 
 
-class Begun(msgspec.Struct, frozen=True, kw_only=True):
+class _Begun(msgspec.Struct, frozen=True, kw_only=True):
     """By `at_ns` the partition's `epoch` had certainly begun; `proof` shows it."""
 
     epoch: int
@@ -73,7 +73,7 @@ class PartitionView:
         self.values_at: Final[dict[int, list[int]]] = {}
         for read in self.reads:
             self._remember(read)
-        self.final: dict[int, Row] = {}
+        self.final: dict[int, PartitionRow] = {}
         self.final_values: dict[int, int] = {}
         self.covered_to = 0
         self.complete = False
@@ -116,7 +116,7 @@ class PartitionView:
                 self.covered_to = max(self.covered_to, record.offset + 1)
         self.complete = bool(self.scans) and self.covered_to >= end
 
-    def _begun(self) -> list[Begun]:
+    def _begun(self) -> list[_Begun]:
         """Return the earliest proof of each epoch that is higher than all before it, in the order of time."""
         proofs: list[tuple[int, int, Operation]] = []
         seen: set[int] = set()
@@ -126,10 +126,10 @@ class PartitionView:
                 if epoch not in seen:
                     seen.add(epoch)
                     proofs.append((operation.completed_ns or 0, epoch, operation))
-        rising: list[Begun] = []
+        rising: list[_Begun] = []
         for at_ns, epoch, proof in proofs:
             if not rising or epoch > rising[-1].epoch:
-                rising.append(Begun(epoch=epoch, at_ns=at_ns, proof=proof))
+                rising.append(_Begun(epoch=epoch, at_ns=at_ns, proof=proof))
         return rising
 
     def _epochs_in(self, operation: Operation) -> Iterator[int]:
@@ -142,13 +142,13 @@ class PartitionView:
                 yield record.epoch
 
 
-def rows_of(read: Operation) -> list[Row]:
+def rows_of(read: Operation) -> list[PartitionRow]:
     """Return the records of a reply; a row without an epoch has the epoch of the row before it."""
-    rows: list[Row] = []
+    rows: list[PartitionRow] = []
     epoch: int | None = None
     for offset, value, *stamped in read.result or ():
         epoch = stamped[0] if stamped else epoch
-        rows.append(Row(offset, value, epoch))
+        rows.append(PartitionRow(offset, value, epoch))
     return rows
 
 
@@ -172,7 +172,7 @@ _WORD_KEPT_NS: Final = {"not-leader": 200_000_000}
 def reigns_of_partitions(history: History) -> dict[str, Reigns]:
     """Return who led each partition and when, by the partition's key."""
     incarnations = Incarnations(history)
-    beliefs: dict[str, list[Sample]] = {}
+    beliefs: dict[str, list[LeaderSample]] = {}
     for belief in history.of(BeliefEvent):
         if belief.claims is not Claim.SILENT:
             beliefs.setdefault(belief.subject, []).append(sample_of(belief, stopped(history, belief.node)))
@@ -182,11 +182,11 @@ def reigns_of_partitions(history: History) -> dict[str, Reigns]:
     }
 
 
-def _reigns(history: History, view: PartitionView, answers: list[Sample]) -> Reigns:
+def _reigns(history: History, view: PartitionView, answers: list[LeaderSample]) -> Reigns:
     """Return who led the partition and when, by its polls and by beliefs about it."""
     samples = sorted((s for s in answers if s.possible), key=lambda s: (s.asked_ns, s.index))
     begins = [
-        Begin(
+        EpochBegin(
             epoch=begun.epoch,
             at_ns=begun.at_ns,
             event=row(begun.proof),
@@ -204,14 +204,14 @@ def _reigns(history: History, view: PartitionView, answers: list[Sample]) -> Rei
     )
 
 
-def _claims_of_polls(view: PartitionView, history: History, incarnations: Incarnations) -> Iterator[Sample]:
+def _claims_of_polls(view: PartitionView, history: History, incarnations: Incarnations) -> Iterator[LeaderSample]:
     for poll in view.attempts:
         leads = poll.type is Outcome.OK
         if poll.ended_ns is None or not (leads or poll.error in NOT_LEADER):
             continue
         asked_ns = max(0, poll.invoked_ns - (0 if leads else _WORD_KEPT_NS.get(poll.error or "", 0)))
         lo_ns, hi_ns = window(asked_ns, poll.ended_ns, stopped(history, poll.node))
-        yield Sample(
+        yield LeaderSample(
             index=row(poll),
             subject=view.key,
             node=poll.node,
@@ -237,7 +237,7 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
     age_ns: int
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionAct(msgspec.Struct, frozen=True, kw_only=True):
     """`operation` shows the anomaly: the final content lacks `value`, which it had acknowledged or read."""
 
     anomaly: str
@@ -245,7 +245,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     value: Value
 
 
-class Deeds(msgspec.Struct, kw_only=True):
+class PartitionDeeds(msgspec.Struct, kw_only=True):
     """The requests that one superseded leader of a partition got, and what it did with them."""
 
     view: PartitionView
@@ -257,7 +257,7 @@ class Deeds(msgspec.Struct, kw_only=True):
     unknown: list[Operation] = []
     reads: list[Operation] = []
     stale: list[Stale] = []
-    acts: list[Act] = []
+    acts: list[PartitionAct] = []
 
     def acted(self, anomaly: str) -> list[Operation]:
         """List the operations that show this anomaly."""
@@ -265,13 +265,13 @@ class Deeds(msgspec.Struct, kw_only=True):
 
 
 @once
-def deeds_of_partitions(history: History) -> tuple[Deeds, ...]:
+def deeds_of_partitions(history: History) -> tuple[PartitionDeeds, ...]:
     """Return what the superseded leaders of all partitions did, partition by partition and reign by reign."""
     reigns = reigns_of_partitions(history)
     return tuple(deeds for view in partitions(history) for deeds in _deeds(history, view, reigns[view.key]))
 
 
-def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
+def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[PartitionDeeds]:
     of_node: dict[str, list[Operation]] = {}
     for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
         of_node.setdefault(operation.node, []).append(operation)
@@ -281,7 +281,7 @@ def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]
         begin, own = reign.superseded, of_node.get(reign.node, [])
         if begin is None:
             continue
-        deeds = Deeds(view=view, reign=reign)
+        deeds = PartitionDeeds(view=view, reign=reign)
         end_ns = reign.over_ns if reign.over_ns is not None else history.end_ns
         first = bisect_right(own, begin.at_ns, key=lambda o: o.invoked_ns)
         last = bisect_right(own, max(end_ns, reign.last_ns), key=lambda o: o.invoked_ns)
@@ -291,7 +291,7 @@ def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]
     return of_reigns
 
 
-def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
+def _judge(deeds: PartitionDeeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
     reign = deeds.reign
     in_reign = op.invoked_ns <= reign.last_ns
     epoch = view.epoch_of(op) if op.f == "append" else op.epoch
@@ -308,7 +308,7 @@ def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppen
         _judge_read(deeds, view, op, newer)
 
 
-def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, served: bool) -> None:
+def _judge_append(deeds: PartitionDeeds, view: PartitionView, append: Operation, *, served: bool) -> None:
     if append.type is Outcome.INFO:
         deeds.unknown.append(append)
     elif not served:
@@ -318,10 +318,10 @@ def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, serve
         if append.value in view.final_values:
             deeds.survived.append(append)
         elif view.scans and (view.complete or (append.position or 0) < view.covered_to):
-            deeds.acts.append(Act(anomaly=LOST, operation=append, value=append.value))
+            deeds.acts.append(PartitionAct(anomaly=LOST, operation=append, value=append.value))
 
 
-def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:
+def _judge_read(deeds: PartitionDeeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:
     deeds.reads.append(read)
     missed = newer.missed(deeds.reign.epoch, read)
     if missed is not None:
@@ -332,7 +332,7 @@ def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_New
         if own.offset < view.covered_to and own.value not in view.final_values
     ]
     if gone:
-        deeds.acts.append(Act(anomaly=VANISHED, operation=read, value=gone[0].value))
+        deeds.acts.append(PartitionAct(anomaly=VANISHED, operation=read, value=gone[0].value))
 
 
 class _NewerAppends:

@@ -1,8 +1,8 @@
 """Samples, reigns, and when an epoch has certainly begun: the base of every verdict about leaders.
 
 A *sample* is one answer of one node. Its window [lo, hi] is the time from question to answer, less the intervals in
-which the node was proven not to run; the answer describes some instant of it. `Begin` is the earliest proof that an
-epoch has begun; by it, every lower epoch is superseded.
+which the node was proven not to run; the answer describes some instant of it. `EpochBegin` is the earliest proof that
+an epoch has begun; by it, every lower epoch is superseded.
 
 Assumptions: a reply shows role and epoch as they were at one instant of the window; all times are of one clock; epochs
 are ordered, each with at most one leader, who leads in one contiguous interval per incarnation.
@@ -138,7 +138,7 @@ def log_delay_ns(history: History) -> int:
 _STAMPED_SUBJECT: Final = "leader"
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class LeaderSample(msgspec.Struct, frozen=True, kw_only=True):
     """One answer. `epoch` is None when not certain; `epoch_low` is the least that a claim can be of.
 
     `named` is the epoch that the answer itself names, exactly or as a lower bound; `leader` is whom it names.
@@ -165,7 +165,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return self.lo_ns <= self.hi_ns
 
 
-class Begin(msgspec.Struct, frozen=True, kw_only=True):
+class EpochBegin(msgspec.Struct, frozen=True, kw_only=True):
     """By `at_ns`, `epoch` had certainly begun; `event` proves it, and `how` says so in words."""
 
     epoch: int
@@ -185,10 +185,10 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     incarnation: int
     epoch: int
-    samples: tuple[Sample, ...]
+    samples: tuple[LeaderSample, ...]
     first_ns: int
     last_ns: int
-    superseded: Begin | None
+    superseded: EpochBegin | None
     over_ns: int | None
     resigned: LogEvent | None = None
 
@@ -198,7 +198,7 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
         return self.last_ns if self.resigned is None else max(self.last_ns, self.resigned.asked_ns)
 
     @property
-    def claimed(self) -> tuple[Sample, ...]:
+    def claimed(self) -> tuple[LeaderSample, ...]:
         """List the samples that certainly claim this epoch after a higher one had begun."""
         begin = self.superseded
         return () if begin is None else tuple(s for s in self.samples if begin.at_ns < s.lo_ns)
@@ -209,14 +209,14 @@ class Reigns:
 
     def __init__(
         self,
-        samples: list[Sample],
-        begins: list[Begin],
+        samples: list[LeaderSample],
+        begins: list[EpochBegin],
         *,
         ends: dict[tuple[str, int], int],
         resignations: Resignations = NO_RESIGNATIONS,
         stopped: dict[str, Intervals],
         stamps_exact: bool,
-        impossible: Sequence[Sample],
+        impossible: Sequence[LeaderSample],
     ) -> None:
         self.samples: Final = samples
         self.begins: Final = begins
@@ -232,13 +232,13 @@ class Reigns:
         self._resignations = resignations
         self.reigns: Final = self._build(ends)
 
-    def superseded(self, epoch: int) -> Begin | None:
+    def superseded(self, epoch: int) -> EpochBegin | None:
         """Return the earliest proof that an epoch above `epoch` has begun; None if there is none."""
         return self._earliest[bisect_right(self._epochs, epoch)]
 
     def _build(self, ends: dict[tuple[str, int], int]) -> list[Reign]:
-        claims: dict[tuple[str, int, int], list[Sample]] = {}
-        denials: dict[tuple[str, int], list[Sample]] = {}
+        claims: dict[tuple[str, int, int], list[LeaderSample]] = {}
+        denials: dict[tuple[str, int], list[LeaderSample]] = {}
         for sample in self.samples:
             if sample.claims is Claim.YES and sample.epoch is not None:
                 claims.setdefault((sample.node, sample.incarnation, sample.epoch), []).append(sample)
@@ -254,8 +254,8 @@ class Reigns:
         node: str,
         incarnation: int,
         epoch: int,
-        own: list[Sample],
-        denials: list[Sample],
+        own: list[LeaderSample],
+        denials: list[LeaderSample],
         ends: dict[tuple[str, int], int],
     ) -> Reign:
         first_ns = min(s.hi_ns for s in own)
@@ -324,13 +324,15 @@ def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
     return max(held, key=lambda r: r.epoch, default=None)
 
 
-def sample_of(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent] = (), delay_ns: int = 0) -> Sample:
+def sample_of(
+    belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent] = (), delay_ns: int = 0
+) -> LeaderSample:
     """Read an answer by its node's stops and the elections in its log."""
     lo_ns, hi_ns = window(belief.asked_ns, belief.answered_ns, stopped)
     if belief.claims is Claim.SILENT:
         hi_ns = max(lo_ns, hi_ns)
     epoch, low = _attribute(belief, lo_ns, hi_ns, lines, delay_ns)
-    return Sample(
+    return LeaderSample(
         index=belief.index,
         subject=belief.subject,
         node=belief.node,
@@ -377,14 +379,14 @@ def _attribute(
 
 
 def _begins(
-    history: History, samples: list[Sample], lines: dict[tuple[str, int], list[EpochEvent]], *, stamped: bool
-) -> list[Begin]:
+    history: History, samples: list[LeaderSample], lines: dict[tuple[str, int], list[EpochEvent]], *, stamped: bool
+) -> list[EpochBegin]:
     """Return the earliest proof of each epoch, ordered by epoch."""
-    earliest: dict[int, Begin] = {}
+    earliest: dict[int, EpochBegin] = {}
 
     def offer(epoch: int, at_ns: int, event: int, how: str) -> None:
         if epoch not in earliest or at_ns < earliest[epoch].at_ns:
-            earliest[epoch] = Begin(epoch=epoch, at_ns=at_ns, event=event, how=how)
+            earliest[epoch] = EpochBegin(epoch=epoch, at_ns=at_ns, event=event, how=how)
 
     for sample in samples:
         if sample.claims is Claim.YES and sample.epoch_low is not None:
@@ -407,33 +409,33 @@ def _begins(
     return [earliest[epoch] for epoch in sorted(earliest)]
 
 
-def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
+def _earliest_from(begins: list[EpochBegin]) -> list[EpochBegin | None]:
     """Return, for each index of `begins`, the earliest proof from there to the end; a last entry is None."""
-    earliest: list[Begin | None] = [None]
+    earliest: list[EpochBegin | None] = [None]
     for begin in reversed(begins):
         best = earliest[-1]
         earliest.append(begin if best is None or begin.at_ns < best.at_ns else best)
     return earliest[::-1]
 
 
-class Leading(msgspec.Struct, frozen=True):
+class FirstClaim(msgspec.Struct, frozen=True):
     """The first event that says so: a line of the node's own log if `logged`, else its answer."""
 
     event: int
     logged: bool
 
 
-def leaders_by_epoch(history: History, reigns: Reigns) -> dict[int, dict[str, Leading]]:
+def leaders_by_epoch(history: History, reigns: Reigns) -> dict[int, dict[str, FirstClaim]]:
     """Map each epoch to the nodes that led it, each with what says so."""
     elections = logged_elections(history)
-    leaders: dict[int, dict[str, Leading]] = {}
+    leaders: dict[int, dict[str, FirstClaim]] = {}
     for line in elections.lines:
-        leaders.setdefault(line.epoch, {}).setdefault(line.node, Leading(line.index, logged=True))
+        leaders.setdefault(line.epoch, {}).setdefault(line.node, FirstClaim(line.index, logged=True))
     for reign in reigns.reigns:
         own = elections.by_server.get((reign.node, reign.incarnation))
         if own is None or any(line.epoch == reign.epoch for line in own):
             by_node = leaders.setdefault(reign.epoch, {})
-            by_node.setdefault(reign.node, Leading(reign.samples[0].index, logged=False))
+            by_node.setdefault(reign.node, FirstClaim(reign.samples[0].index, logged=False))
     return leaders
 
 
@@ -479,16 +481,16 @@ def _reign(subject: str, reign: Reign) -> dict[str, Any]:
 
 
 @once
-def statements(history: History) -> tuple[Sample, ...]:
+def statements(history: History) -> tuple[LeaderSample, ...]:
     """List all answers. What a node said stands, even where the time of its answer contradicts a proof."""
     reigns = [reigns_of(history, subject) for subject in subjects(history)]
     answers = [sample for one in reigns for sample in (*one.samples, *one.impossible)]
     return tuple(sorted(answers, key=lambda sample: sample.index))
 
 
-def exact_claims(history: History) -> dict[tuple[str, str, int], list[Sample]]:
+def exact_claims(history: History) -> dict[tuple[str, str, int], list[LeaderSample]]:
     """Map (subject, node, incarnation) to the claims that name their epoch exactly, in the order of the answers."""
-    claims: dict[tuple[str, str, int], list[Sample]] = {}
+    claims: dict[tuple[str, str, int], list[LeaderSample]] = {}
     for sample in statements(history):
         if sample.claims is Claim.YES and sample.named is not None and sample.named_exactly:
             claims.setdefault((sample.subject, sample.node, sample.incarnation), []).append(sample)
@@ -504,8 +506,8 @@ def epoch_subject(history: History) -> str | None:
 class NamedEpochs:
     """The epochs that are named in these answers, whether the nodes led themselves or not."""
 
-    def __init__(self, samples: Iterable[Sample]) -> None:
-        self._of: Final[dict[str, list[Sample]]] = {}
+    def __init__(self, samples: Iterable[LeaderSample]) -> None:
+        self._of: Final[dict[str, list[LeaderSample]]] = {}
         #: When an answer first named each epoch.
         self.first_ns: Final[dict[int, int]] = {}
         for sample in samples:
@@ -513,7 +515,7 @@ class NamedEpochs:
                 self._of.setdefault(sample.node, []).append(sample)
                 self.first_ns.setdefault(sample.named, sample.answered_ns)
 
-    def last(self, node: str, by_ns: int) -> Sample | None:
+    def last(self, node: str, by_ns: int) -> LeaderSample | None:
         """Return the last answer of a node by then that named an epoch."""
         own = self._of.get(node, [])
         place = bisect_right(own, by_ns, key=lambda sample: sample.answered_ns)

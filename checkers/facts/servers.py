@@ -15,7 +15,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Intervals, merged, once, within
 from fencepost.harness.base.errors import signal_of
-from fencepost.harness.base.quorum import Damage, Quorum, as_pair, majority, quorum_of
+from fencepost.harness.base.quorum import Damage, QuorumView, as_pair, majority, quorum_of
 from fencepost.harness.history import (
     BeliefEvent,
     CatchUpEvent,
@@ -37,7 +37,7 @@ from fencepost.harness.verdict.fact_tables import CATCH_UPS, CUTS, FAULTS, QUORU
 from fencepost.harness.verdict.figures import Cut
 
 
-class Exit(msgspec.Struct, frozen=True, kw_only=True):
+class ServerExit(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a server's process; `event` is its row."""
 
     node: str
@@ -58,10 +58,10 @@ def ends_of(history: History) -> dict[tuple[str, int], int]:
     return ends
 
 
-def exits(history: History) -> list[Exit]:
+def exits(history: History) -> list[ServerExit]:
     """List the ends of all servers, in order."""
     return [
-        Exit(node=e.node, incarnation=e.incarnation, at_ns=e.time_ns, status=e.exit_status, event=e.index)
+        ServerExit(node=e.node, incarnation=e.incarnation, at_ns=e.time_ns, status=e.exit_status, event=e.index)
         for e in history.of(NodeEvent)
         if e.change is NodeChange.EXITED
     ]
@@ -162,7 +162,7 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     event: int
 
 
-def next_return(history: History, end: Exit) -> Return | None:
+def next_return(history: History, end: ServerExit) -> Return | None:
     """Find when the node served again after this end; None where it never did."""
     for e in history.of(NodeEvent):
         if e.change is NodeChange.READY and e.node == end.node and e.index > end.event:
@@ -286,7 +286,7 @@ def _healed_later(history: History, act: FaultEvent) -> bool:
 class QuorumLoss(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a run in which the quorum was provably less than `MUTUAL`, and the faults that caused it."""
 
-    quorum: Quorum
+    quorum: QuorumView
     from_ns: int
     to_ns: int
     fault_ids: tuple[int, ...]
@@ -311,7 +311,7 @@ def quorum_losses(history: History, voters: Sequence[str]) -> list[QuorumLoss]:
         absent = frozenset(voter for from_ns, to_ns, voter in stops if from_ns <= start and end <= to_ns)
         severed = frozenset(pair for f in cutting for pair in (as_pair(link) for link in f.severed))
         state = quorum_of(voters, Damage(absent=absent, severed=severed))
-        if state is Quorum.MUTUAL:
+        if state is QuorumView.MUTUAL:
             continue
         stopping = [
             f.fault_id

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from fencepost.checkers.facts.claims import begin_at, next_begin
-from fencepost.checkers.facts.reigns import Begin
+from fencepost.checkers.facts.reigns import EpochBegin
 from fencepost.checkers.facts.versions import Flags, Longs, OperationColumns
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultSpan, History
@@ -20,7 +20,7 @@ from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY, SERVICE
 Row = dict[str, Any]
 
 
-class Clients:
+class _Clients:
     """The operations that were sent to one node, or to all, as sorted times."""
 
     def __init__(self, columns: OperationColumns, node: str | None) -> None:
@@ -71,12 +71,12 @@ class Clients:
         }
 
 
-def clients_of(columns: OperationColumns) -> list[Clients]:
+def clients_of(columns: OperationColumns) -> list[_Clients]:
     """Return the clients of all nodes together, then those of each node."""
-    return [Clients(columns, node) for node in (None, *sorted(set(columns.nodes)))]
+    return [_Clients(columns, node) for node in (None, *sorted(set(columns.nodes)))]
 
 
-def service_table(history: History, clients: Sequence[Clients]) -> Any:
+def service_table(history: History, clients: Sequence[_Clients]) -> Any:
     """Lay out the service of each node in each segment (-> SERVICE)."""
     return SERVICE.of_rows([row for segment in segments(history) for row in _segment_rows(history, segment, clients)])
 
@@ -91,7 +91,7 @@ def segments(history: History) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _segment_rows(history: History, segment: tuple[int, int], clients: Sequence[Clients]) -> list[Row]:
+def _segment_rows(history: History, segment: tuple[int, int], clients: Sequence[_Clients]) -> list[Row]:
     from_ns, to_ns = segment
     phase = next((name.value for name, (start, end) in history.phases.items() if start <= from_ns < end), None)
     faults = [f.fault_id for f in history.faults if f.began_ns <= from_ns < _end_ns(f, history.end_ns + 1)]
@@ -108,7 +108,7 @@ def _segment_rows(history: History, segment: tuple[int, int], clients: Sequence[
     ]
 
 
-def phases_table(history: History, everyone: Clients) -> Any:
+def phases_table(history: History, everyone: _Clients) -> Any:
     """Lay out the service in each phase (-> PHASES)."""
     return PHASES.of_rows(
         [
@@ -120,12 +120,12 @@ def phases_table(history: History, everyone: Clients) -> Any:
     )
 
 
-def recovery_table(history: History, clients: Sequence[Clients], begins: Sequence[Begin]) -> Any:
+def recovery_table(history: History, clients: Sequence[_Clients], begins: Sequence[EpochBegin]) -> Any:
     """Lay out the service in and after each fault (-> RECOVERY); `begins` are the beginnings of the leaders' epochs."""
     return RECOVERY.of_rows([_recovery(history, fault, one, begins) for fault in history.faults for one in clients])
 
 
-def _recovery(history: History, fault: FaultSpan, clients: Clients, begins: Sequence[Begin]) -> Row:
+def _recovery(history: History, fault: FaultSpan, clients: _Clients, begins: Sequence[EpochBegin]) -> Row:
     began_ns, to_ns = fault.began_ns, _end_ns(fault, history.end_ns + 1)
     after_ns = None if fault.ended_ns is None else clients.next_ok_ns(fault.ended_ns)
     new = _new_epoch(history, fault, begins) if clients.node is None else None
@@ -141,7 +141,7 @@ def _recovery(history: History, fault: FaultSpan, clients: Clients, begins: Sequ
     }
 
 
-def _new_epoch(history: History, fault: FaultSpan, begins: Sequence[Begin]) -> Begin | None:
+def _new_epoch(history: History, fault: FaultSpan, begins: Sequence[EpochBegin]) -> EpochBegin | None:
     """Return the first epoch that began in the fault, or before the next one, above all that had begun before."""
     next_ns = min((f.began_ns for f in history.faults if f.began_ns > fault.began_ns), default=NEVER_NS)
     before = begin_at(begins, fault.began_ns - 1)

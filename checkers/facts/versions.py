@@ -291,7 +291,7 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
         return self.read.invoked_ns - self.since_ns
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedReads(msgspec.Struct, frozen=True, kw_only=True):
     """The answered reads, those of them that could be stale, and those that are, by invocation.
 
     Reads without a position are left out where the store numbers its writes. For a read of `unplaced` it is
@@ -306,7 +306,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @once
-def find_stale(history: History) -> Judged:
+def find_stale(history: History) -> JudgedReads:
     """Compare every answered read that has a position with the writes that were acknowledged before it was invoked."""
     views = views_of(history)
     reads = [read for read in ok_reads(history) if views.unnumbered or view_position(read) is not None]
@@ -328,7 +328,7 @@ def find_stale(history: History) -> Judged:
         for place in np.flatnonzero(longs([seen[n] or 0 for n in numbers]) < highest).tolist():
             number = numbers[place]
             stale[number] = own.stale(reads[number], int(before[place]), seen[number] or 0)
-    return Judged(
+    return JudgedReads(
         views=views,
         reads=reads,
         unplaced=[read for read, view in zip(reads, seen, strict=True) if view is None],

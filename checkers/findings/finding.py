@@ -19,7 +19,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.positions import events_of
 from fencepost.harness.history import Operation
-from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Stop, Validity, Verdict, Witness, in_words
+from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, Verdict, VerdictProof, Witness, in_words
 from fencepost.harness.verdict.figures import Figures
 
 
@@ -83,7 +83,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     from_ns: int | None = None
     to_ns: int | None = None
-    proof: Proof | None = None
+    proof: VerdictProof | None = None
 
     @property
     def counted(self) -> Operation:
@@ -237,7 +237,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     counted: Mapping[str, Rows] = _NOTHING
     figures: Mapping[str, Any] | Figures = _NOTHING
     evidence: Mapping[str, Rows] = _NOTHING
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[VerdictProof, ...] = ()
     complete: bool = False
 
     def verdict(self, facts: Facts) -> Verdict:

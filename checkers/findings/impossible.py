@@ -18,7 +18,7 @@ from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, describe, violations
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, in_words
+from fencepost.harness.verdict import Facts, Validity, Verdict, VerdictProof, in_words
 
 #: The native search adds numbers up in 64 bits.
 _LARGEST: Final = 2**62 - 1
@@ -171,7 +171,7 @@ def _finding(op: Operation, why: str) -> Finding:
         anomaly=ANOMALY,
         operations=(op,),
         steps=steps,
-        proof=Proof(kind=PROOF, name=ANOMALY, key=op.key, rows=(op.invoke_index,)),
+        proof=VerdictProof(kind=PROOF, name=ANOMALY, key=op.key, rows=(op.invoke_index,)),
     )
 
 

@@ -41,17 +41,17 @@ from fencepost.checkers.facts.acts import (
     REFUSALS,
     STAMPED,
     Acts,
-    Lost,
+    LostAdd,
     Request,
-    Stale,
-    Stamped,
+    StaleAnswer,
+    StampedWrite,
     code_of,
     find_acts,
 )
 from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_figures
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
-from fencepost.checkers.facts.reigns import Leading, Reigns, leaders_by_epoch, reigns_of, subjects
+from fencepost.checkers.facts.reigns import FirstClaim, Reigns, leaders_by_epoch, reigns_of, subjects
 from fencepost.checkers.facts.servers import SizedBelief, sized_beliefs
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, duration, rule, seconds, shown
@@ -219,7 +219,7 @@ def _untested_words(reigns: Reigns, acts: Acts) -> str:
     return next((rule.lacks for rule in acts.rules if rule.lacks), "") or "no change reached a superseded leader"
 
 
-def _stale_finding(history: History, stale: Stale) -> Finding:
+def _stale_finding(history: History, stale: StaleAnswer) -> Finding:
     read, write, reign = stale.read, stale.write, stale.reign
     begin = reign.superseded
     assert begin is not None
@@ -243,14 +243,14 @@ def _stale_finding(history: History, stale: Stale) -> Finding:
     )
 
 
-def _nearest_claims(stale: Stale) -> list[int]:
+def _nearest_claims(stale: StaleAnswer) -> list[int]:
     """The claim of the old epoch that is nearest to the answer."""
     at_ns = stale.read.completed_ns or stale.read.invoked_ns
     nearest = min(stale.reign.samples, key=lambda s: min(abs(s.lo_ns - at_ns), abs(s.hi_ns - at_ns)))
     return [nearest.index]
 
 
-def _lost_finding(history: History, lost: Lost) -> Finding:
+def _lost_finding(history: History, lost: LostAdd) -> Finding:
     add, read, begin = lost.add, lost.read, lost.reign.superseded
     assert begin is not None
     return Finding(
@@ -271,7 +271,7 @@ def _lost_finding(history: History, lost: Lost) -> Finding:
     )
 
 
-def _stamped_finding(stamped: Stamped) -> Finding:
+def _stamped_finding(stamped: StampedWrite) -> Finding:
     write, earlier, reader = stamped.write, stamped.earlier, stamped.seen_by
     operations = (write, earlier) if reader is None else (write, earlier, reader)
     return Finding(
@@ -293,7 +293,7 @@ def _after_in_order(write: Operation, reader: Operation) -> tuple[str, str]:
     )
 
 
-def _after_in_time(stamped: Stamped) -> tuple[str, str]:
+def _after_in_time(stamped: StampedWrite) -> tuple[str, str]:
     write, earlier, reign = stamped.write, stamped.earlier, stamped.reign
     assert earlier.completed_ns is not None
     assert reign is not None
@@ -490,7 +490,7 @@ def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Ve
     ]
 
 
-def _finding(history: History, epoch: int, nodes: dict[str, Leading]) -> Finding:
+def _finding(history: History, epoch: int, nodes: dict[str, FirstClaim]) -> Finding:
     ordered = sorted(nodes.items(), key=lambda item: item[1].event)
     events = [leading.event for leading in nodes.values()]
     times = [history.events[index].time_ns for index in events]

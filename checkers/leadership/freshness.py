@@ -26,7 +26,7 @@ from fencepost.checkers.facts.acts import find_acts
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.facts.versions import Judged, StaleRead, Views, find_stale, superseded_reign
+from fencepost.checkers.facts.versions import JudgedReads, StaleRead, Views, find_stale, superseded_reign
 from fencepost.checkers.findings.circumstances import RENUMBERED, answered_words, epoch_words, renumbered
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
 from fencepost.harness.history import History, Operation
@@ -80,7 +80,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _reason(stale: list[StaleRead], judged: Judged) -> str:
+def _reason(stale: list[StaleRead], judged: JudgedReads) -> str:
     # By time alone, an answer that overlaps the missing write is not counted.
     least = "at least " if judged.views.by_time else ""
     led = sum(s.reign is not None for s in stale)

@@ -29,7 +29,7 @@ import msgspec
 from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.reigns import Reign, Reigns, Sample
+from fencepost.checkers.facts.reigns import LeaderSample, Reign, Reigns
 from fencepost.checkers.facts.servers import cuts, possibly_stopped
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import Claim, History
@@ -52,7 +52,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
     reign: Reign
     cut: Cut
-    samples: tuple[Sample, ...]
+    samples: tuple[LeaderSample, ...]
     running_ns: int
     stalls: tuple[Stall, ...]
     unwatched: bool
@@ -80,8 +80,8 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
     violation if they had been claims. `claims` are all claims inside the cut.
     """
 
-    beyond: tuple[Sample, ...] = ()
-    chances: tuple[Sample, ...] = ()
+    beyond: tuple[LeaderSample, ...] = ()
+    chances: tuple[LeaderSample, ...] = ()
     claims: tuple[Late, ...] = ()
 
 
@@ -105,8 +105,8 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
     stalls = stalls_of(history, facts.thresholds.stall_ns_max)
     marks = Landmarks(history)
     failures: list[Claimed] = []
-    beyond: list[Sample] = []
-    chances: list[Sample] = []
+    beyond: list[LeaderSample] = []
+    chances: list[LeaderSample] = []
     claims: list[Late] = []
     beyond_ns = 0
     beyond_rows: Rows = ()
@@ -221,7 +221,7 @@ def _doubtful(claimed: Claimed) -> bool:
 def _first_failure(
     history: History,
     reign: Reign,
-    inside: list[Sample],
+    inside: list[LeaderSample],
     cut: Cut,
     limit_ns: int,
     time: OwnTime,
@@ -231,7 +231,7 @@ def _first_failure(
     begin = reign.superseded
     if begin is None:
         return None
-    run: list[Sample] = []
+    run: list[LeaderSample] = []
     for sample in inside:
         claims = sample.claims is Claim.YES and sample.epoch == reign.epoch and sample.incarnation == reign.incarnation
         if not (sample.hi_ns <= cut.to_ns and claims and begin.at_ns < sample.lo_ns):
@@ -254,8 +254,8 @@ def _first_failure(
 
 def _watched(
     reigns: Reigns,
-    earlier: list[Sample],
-    inside: list[Sample],
+    earlier: list[LeaderSample],
+    inside: list[LeaderSample],
     cut: Cut,
     limit_ns: int,
     time: OwnTime,
@@ -311,7 +311,7 @@ def _verdict(
     facts: Facts,
     failures: list[Claimed],
     doubt: Doubt | None,
-    chances: list[Sample],
+    chances: list[LeaderSample],
     all_cuts: list[Cut],
     figures: SelfFencingFigures,
 ) -> Verdict:

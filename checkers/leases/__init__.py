@@ -30,13 +30,13 @@ from fencepost.checkers.leases.findings import (
     IN_VAIN,
     OUTLIVED,
     REVOKED,
-    Judged,
+    JudgedLease,
     LeaseFinding,
     judge,
 )
 from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
-from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
+from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.guarantee import anomaly_count
@@ -135,7 +135,7 @@ def _broken(findings: Sequence[LeaseFinding], leaders: dict[int, Superseded | No
     return f"{anomaly_count(len(findings), findings[0].anomaly)}{beside}"
 
 
-def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> dict[str, Rows]:
+def _exposed(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAtKeys]) -> dict[str, Rows]:
     """Return the rows of the operations by which each guarantee was put to the test, by guarantee."""
     current = [look for look in looks if look.current]
     return {
@@ -147,7 +147,7 @@ def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> d
     }
 
 
-def _counted(history: History, judged: Sequence[Judged]) -> dict[str, Rows]:
+def _counted(history: History, judged: Sequence[JudgedLease]) -> dict[str, Rows]:
     """Return the rows of the figures that count operations, by their names."""
     by_figure: dict[str, list[int]] = {}
     for op in history.operations:
@@ -165,7 +165,7 @@ def _counted(history: History, judged: Sequence[Judged]) -> dict[str, Rows]:
 
 
 def _figures(
-    history: History, judged: Sequence[Judged], reigns: Reigns, leaders: dict[int, Superseded | None]
+    history: History, judged: Sequence[JudgedLease], reigns: Reigns, leaders: dict[int, Superseded | None]
 ) -> tuple[dict[str, Any], dict[str, Rows]]:
     figures: dict[str, Any] = {}
     evidence: dict[str, Rows] = {}
@@ -188,7 +188,7 @@ def _figures(
     return figures, evidence
 
 
-def _gone_after(lease: Lease) -> tuple[int, Rows] | None:
+def _gone_after(lease: GrantedLease) -> tuple[int, Rows] | None:
     """Return how long after the answer to its last renewal its key was seen gone, in ns; None if it was revoked."""
     last_ns = lease.last_answer_ns
     if lease.gone is None or lease.revokes or last_ns is None or lease.gone.completed_ns < last_ns:

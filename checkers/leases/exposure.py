@@ -10,19 +10,19 @@ from itertools import accumulate
 from typing import Final
 
 from fencepost.checkers.facts.evidence import Intervals, Rows, row, rows
-from fencepost.checkers.leases.findings import Judged, asked_after, end_of
+from fencepost.checkers.leases.findings import JudgedLease, asked_after, end_of
 from fencepost.checkers.leases.lives import Lives
-from fencepost.checkers.leases.view import Look
+from fencepost.checkers.leases.view import LookAtKeys
 from fencepost.harness.history import Outcome
 
 
-def looks_at_the_living(judged: Sequence[Judged], looks: Sequence[Look]) -> Rows:
+def looks_at_the_living(judged: Sequence[JudgedLease], looks: Sequence[LookAtKeys]) -> Rows:
     """Return the rows of the looks that had to show some key from their invocation to their answer."""
     spans = _Spans(span for one in judged for span in _shown_alive(one))
     return tuple(row(look.op) for look in looks if spans.enclose(look.invoked_ns, look.completed_ns))
 
 
-def _shown_alive(one: Judged) -> Intervals:
+def _shown_alive(one: JudgedLease) -> Intervals:
     """When the key of a lease had to be there: it was attached, and the lease was certainly alive."""
     attach = one.lease.attach
     if attach is None or attach.completed_ns is None:
@@ -30,7 +30,7 @@ def _shown_alive(one: Judged) -> Intervals:
     return [(max(start, attach.completed_ns), end) for start, end in one.alive]
 
 
-def keep_alives_in_doubt(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> Rows:
+def keep_alives_in_doubt(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAtKeys]) -> Rows:
     """Return the rows of the keep-alives in doubt that a look within their time to live would have shown to be vain."""
     by_start = sorted(looks, key=lambda look: look.invoked_ns)
     starts = [look.invoked_ns for look in by_start]
@@ -44,20 +44,20 @@ def keep_alives_in_doubt(judged: Sequence[Judged], lives: Lives, looks: Sequence
     return rows(counted)
 
 
-def looks_after_the_bound(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> Rows:
+def looks_after_the_bound(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAtKeys]) -> Rows:
     """Return the rows of the looks at whose invocation some lease was certainly over by time alone."""
     decisive = lives.first_over([one.lease for one in judged])
     return tuple(row(look.op) for look in looks if any(lives.certainly_over(lease, look) for lease in decisive))
 
 
-def looks_after_an_end(judged: Sequence[Judged], looks: Sequence[Look]) -> Rows:
+def looks_after_an_end(judged: Sequence[JudgedLease], looks: Sequence[LookAtKeys]) -> Rows:
     """Return the rows of the looks that were asked for after the end of some lease was known."""
     ends = (end_of(one.lease) for one in judged)
     first = min((end for end in ends if end is not None), key=row, default=None)
     return tuple(row(look.op) for look in looks if asked_after(look.op, first))
 
 
-def keep_alives_after_an_end(judged: Sequence[Judged]) -> Rows:
+def keep_alives_after_an_end(judged: Sequence[JudgedLease]) -> Rows:
     """Return the rows of the keep-alives that were asked for after their lease was known to have ended."""
     return rows(
         keep

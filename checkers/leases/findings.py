@@ -18,7 +18,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Intervals, row
 from fencepost.checkers.findings.finding import Finding, duration, seconds, shown
 from fencepost.checkers.leases.lives import Lives
-from fencepost.checkers.leases.view import Lease, Look, Renewal
+from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, Renewal
 from fencepost.harness.history import Operation
 
 REVOKED: Final = "live-lease-revoked"
@@ -31,25 +31,25 @@ DEAD: Final = "keep-alive-of-the-dead"
 class LeaseFinding(Finding, frozen=True, kw_only=True):
     """A violation about one lease, which happened between `since_ns` and `by_ns`."""
 
-    lease: Lease
+    lease: GrantedLease
     since_ns: int
     by_ns: int
 
 
-class Judged(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedLease(msgspec.Struct, frozen=True, kw_only=True):
     """One lease with its violations.
 
     `alive` are the times at which it certainly lived by keep-alives that no superseded leader can have answered;
     `in_doubt` are the other renewals.
     """
 
-    lease: Lease
+    lease: GrantedLease
     alive: Intervals
     in_doubt: tuple[Renewal, ...]
     findings: tuple[LeaseFinding, ...]
 
 
-def judge(lease: Lease, lives: Lives, looks: Sequence[Look]) -> Judged:
+def judge(lease: GrantedLease, lives: Lives, looks: Sequence[LookAtKeys]) -> JudgedLease:
     """Find the violations about one lease: at most one of each anomaly, but for keep-alives of the dead."""
     doubtful = tuple(r for r in lease.renewals if lives.superseded_by(r) is not None)
     heard = lives.certain(lease, [r for r in lease.renewals if lives.superseded_by(r) is None])
@@ -63,17 +63,17 @@ def judge(lease: Lease, lives: Lives, looks: Sequence[Look]) -> Judged:
         findings += _of_the_dead(lease, lives, end, ended_at_ns)
     findings += _came_back(lease)
     findings += _lives_on(lease, lives)
-    return Judged(lease=lease, alive=heard, in_doubt=doubtful, findings=tuple(findings))
+    return JudgedLease(lease=lease, alive=heard, in_doubt=doubtful, findings=tuple(findings))
 
 
-def vanished_since_ns(lease: Lease, gone: Look) -> int:
+def vanished_since_ns(lease: GrantedLease, gone: LookAtKeys) -> int:
     """Return the latest time by which the key certainly had not vanished: it was there, or had yet to come."""
     seen_ns = [look.invoked_ns for look in lease.seen if look.invoked_ns < gone.completed_ns]
     attached_ns = lease.grant.asked_ns if lease.attach is None else lease.attach.invoked_ns
     return max([attached_ns, *seen_ns])
 
 
-def end_of(lease: Lease) -> Operation | None:
+def end_of(lease: GrantedLease) -> Operation | None:
     """Return the first operation whose answer proves its end: a look without its key, or an acknowledged revoke."""
     known = [o for o in (lease.revoked, None if lease.gone is None else lease.gone.op) if o is not None]
     return min(known, key=row, default=None)
@@ -84,7 +84,9 @@ def asked_after(op: Operation, end: Operation | None) -> bool:
     return end is not None and op.invoke_index > row(end)
 
 
-def _vanished(lease: Lease, gone: Look, lives: Lives, heard: Intervals, answered: Intervals) -> LeaseFinding | None:
+def _vanished(
+    lease: GrantedLease, gone: LookAtKeys, lives: Lives, heard: Intervals, answered: Intervals
+) -> LeaseFinding | None:
     """Return the violation if the key vanished while the lease was certainly alive."""
     since_ns, by_ns = vanished_since_ns(lease, gone), gone.completed_ns
     if _covers(heard, since_ns, by_ns):
@@ -103,7 +105,7 @@ def _latest_lawful(answered: Intervals, by_ns: int) -> int:
     return next((start - 1 for start, end in answered if start <= by_ns < end), by_ns)
 
 
-def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -> list[LeaseFinding]:
+def _of_the_dead(lease: GrantedLease, lives: Lives, end: Operation, ended_at_ns: int) -> list[LeaseFinding]:
     """Find the keep-alives that were answered although the lease had ended by `ended_at_ns`."""
     findings = []
     asked_to_end = lease.revoke_asked_ns is not None and lease.revoke_asked_ns <= ended_at_ns
@@ -131,7 +133,7 @@ def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -
     return findings
 
 
-def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int) -> LeaseFinding:
+def _revoked(anomaly: str, lease: GrantedLease, gone: LookAtKeys, lives: Lives, since_ns: int) -> LeaseFinding:
     before = [r for r in lease.renewals if r.answered_ns <= gone.completed_ns]
     if anomaly == REVOKED:
         before = [r for r in before if lives.superseded_by(r) is None]
@@ -185,7 +187,7 @@ def _in_vain_words(lives: Lives, renewal: Renewal) -> str:
     )
 
 
-def _came_back(lease: Lease) -> list[LeaseFinding]:
+def _came_back(lease: GrantedLease) -> list[LeaseFinding]:
     """Find the first current look that shows the key although its lease was known to have ended before."""
     end = end_of(lease)
     back = next((look for look in lease.seen if asked_after(look.op, end)), None)
@@ -209,7 +211,7 @@ def _came_back(lease: Lease) -> list[LeaseFinding]:
     ]
 
 
-def _lives_on(lease: Lease, lives: Lives) -> list[LeaseFinding]:
+def _lives_on(lease: GrantedLease, lives: Lives) -> list[LeaseFinding]:
     late = next((look for look in lease.seen if lives.certainly_over(lease, look)), None)
     over = None if late is None else lives.over_ns(lease, late.invoked_ns)
     if late is None or over is None:
@@ -242,7 +244,7 @@ def _ended_words(end: Operation) -> str:
     return f"{end.node} answered a look without its key at {at}{_at(end)}."
 
 
-def _granted(lease: Lease) -> str:
+def _granted(lease: GrantedLease) -> str:
     op = lease.grant.op
     return (
         f"{op.node} granted lease {lease.number} ({lease.handle.partition('.')[0]}) for "

@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.evidence import Rows
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
+from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns
 from fencepost.checkers.findings.finding import duration, seconds
 from fencepost.checkers.leases.findings import LeaseFinding
 from fencepost.harness.history import AttemptEvent, History
@@ -78,7 +78,7 @@ def _in_its_time(event: AttemptEvent, finding: LeaseFinding) -> bool:
     return finding.lease.grant.asked_ns <= event.time_ns <= finding.by_ns + _SAID_LATER_NS
 
 
-def _claimed(reign: Reign, begin: Begin, finding: LeaseFinding, *, named: bool) -> tuple[str, Rows] | None:
+def _claimed(reign: Reign, begin: EpochBegin, finding: LeaseFinding, *, named: bool) -> tuple[str, Rows] | None:
     """Say how it claimed to lead after it was superseded, during the life of the lease; None if it did not.
 
     If its log does not name the lease, its last claim must come shortly before the key can have vanished.
@@ -92,7 +92,7 @@ def _claimed(reign: Reign, begin: Begin, finding: LeaseFinding, *, named: bool) 
 
 
 def _woke(
-    reign: Reign, begin: Begin, finding: LeaseFinding, history: History, reigns: Reigns
+    reign: Reign, begin: EpochBegin, finding: LeaseFinding, history: History, reigns: Reigns
 ) -> tuple[str, Rows] | None:
     """Say how it was stopped while it led, superseded meanwhile, and woke shortly before; None if it was not."""
     for start_ns, end_ns in reigns.stopped.get(reign.node, []):

@@ -18,9 +18,9 @@ from typing import Final
 
 from fencepost.checkers.facts.clocks import FastestClock, OwnTime
 from fencepost.checkers.facts.evidence import Intervals, merged
-from fencepost.checkers.facts.reigns import Begin, NamedEpochs, Reigns, log_delay_ns, logged_elections, statements
+from fencepost.checkers.facts.reigns import EpochBegin, NamedEpochs, Reigns, log_delay_ns, logged_elections, statements
 from fencepost.checkers.facts.servers import changes_ns, stopped
-from fencepost.checkers.leases.view import Lease, Look, Renewal
+from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, Renewal
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, LeaseBound
@@ -44,7 +44,7 @@ class Lives:
         """Return until when the lease certainly lives by this renewal alone, in ns since the run began."""
         return self.fastest.reached_ns(renewal.asked_ns, renewal.ttl_ns)
 
-    def superseded_by(self, renewal: Renewal) -> Begin | None:
+    def superseded_by(self, renewal: Renewal) -> EpochBegin | None:
         """Return the higher epoch that had begun, if a superseded leader may have answered `renewal`; else None."""
         op = renewal.op
         last = self._named.last(op.node, renewal.answered_ns)
@@ -52,7 +52,7 @@ class Lives:
         begin = None if epoch is None else self._reigns.superseded(epoch)
         return begin if begin is not None and renewal.answered_ns >= begin.at_ns - self._log_delay_ns else None
 
-    def certain(self, lease: Lease, renewals: Sequence[Renewal]) -> Intervals:
+    def certain(self, lease: GrantedLease, renewals: Sequence[Renewal]) -> Intervals:
         """Return when it was certainly alive by these of its renewals, as disjoint intervals in order."""
         ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else NEVER_NS
         spans = [(r.answered_ns, min(self.until_ns(r), ends_ns)) for r in renewals]
@@ -60,7 +60,7 @@ class Lives:
 
     # Over
 
-    def over_ns(self, lease: Lease, at_ns: int) -> tuple[int, int] | None:
+    def over_ns(self, lease: GrantedLease, at_ns: int) -> tuple[int, int] | None:
         """Return (start, length) in ns: the lease is over once every clock has counted `length` since `start`.
 
         None if that is not known at `at_ns`: an operation of unknown outcome may have renewed it, or the cluster was
@@ -72,7 +72,7 @@ class Lives:
         quiet_ns = self._quiet_since(at_ns)
         return None if quiet_ns is None else (max(quiet_ns, last_ns), length_ns)
 
-    def certainly_over(self, lease: Lease, look: Look) -> bool:
+    def certainly_over(self, lease: GrantedLease, look: LookAtKeys) -> bool:
         """Whether every node's clock had counted the whole of it when the look was invoked."""
         over = self.over_ns(lease, look.invoked_ns)
         if over is None:
@@ -83,7 +83,7 @@ class Lives:
             own.running_ns(since_ns, look.invoked_ns) > length_ns for own in self._slowest
         )
 
-    def first_over(self, leases: Sequence[Lease]) -> list[Lease]:
+    def first_over(self, leases: Sequence[GrantedLease]) -> list[GrantedLease]:
         """Choose the leases that suffice to tell whether any of `leases` is certainly over at some moment.
 
         Of two leases the one with the shorter time to live and the earlier last answer is over first, so the other is
@@ -96,7 +96,7 @@ class Lives:
             for n, lease in enumerate(leases)
             if lease.last_answer_ns is not None
         )
-        first: list[Lease] = []
+        first: list[GrantedLease] = []
         earliest_ns = NEVER_NS
         for _, last_ns, number in ending:
             if last_ns < earliest_ns:

@@ -21,7 +21,7 @@ from fencepost.harness.history import History, Operation, Outcome
 PREFIX: Final = "lease-"
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class LookAtKeys(msgspec.Struct, frozen=True, kw_only=True):
     """One answered look at all keys."""
 
     op: Operation
@@ -52,7 +52,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
         return self.op.completed_ns or self.op.invoked_ns
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class GrantedLease(msgspec.Struct, frozen=True, kw_only=True):
     """One lease that was granted.
 
     `may_renew` are all operations after which its time may count again, whatever their outcome; `renewals` are those
@@ -68,8 +68,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     keeps: tuple[Operation, ...]
     may_renew: tuple[Operation, ...]
     revokes: tuple[Operation, ...]
-    seen: tuple[Look, ...]
-    gone: Look | None
+    seen: tuple[LookAtKeys, ...]
+    gone: LookAtKeys | None
     #: The longest time to live that was answered.
     ttl_ns: int
     #: After this nothing can have renewed it; None when something of unknown outcome may at any time.
@@ -87,10 +87,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         return min(done, key=lambda o: o.completed_ns or 0, default=None)
 
 
-def looks_of(history: History) -> list[Look]:
+def looks_of(history: History) -> list[LookAtKeys]:
     """List the answered looks, in the order of their answers; raises MalformedHistory for results of another form."""
     looks = [
-        Look(op=o, current=o.value in CURRENT_MODES, numbers=frozenset(_numbers(o)))
+        LookAtKeys(op=o, current=o.value in CURRENT_MODES, numbers=frozenset(_numbers(o)))
         for o in history.operations
         if o.f == "look" and o.type is Outcome.OK
     ]
@@ -103,7 +103,7 @@ def _numbers(op: Operation) -> list[int]:
     return list(op.result)
 
 
-def leases_of(history: History, looks: list[Look]) -> list[Lease]:
+def leases_of(history: History, looks: list[LookAtKeys]) -> list[GrantedLease]:
     """List every lease that was granted, in the order of their grants.
 
     Args:
@@ -119,7 +119,7 @@ def leases_of(history: History, looks: list[Look]) -> list[Lease]:
     for op in history.operations:
         if op.key is not None and op.key.startswith(PREFIX):
             of_number.setdefault(int(op.key.removeprefix(PREFIX)), []).append(op)
-    shown: dict[int, list[Look]] = {}
+    shown: dict[int, list[LookAtKeys]] = {}
     for look in looks:
         for number in look.numbers:
             shown.setdefault(number, []).append(look)
@@ -127,7 +127,9 @@ def leases_of(history: History, looks: list[Look]) -> list[Lease]:
     return [lease for lease in leases if lease is not None]
 
 
-def lease_of(number: int, operations: list[Operation], looks: list[Look], showing: list[Look]) -> Lease | None:
+def lease_of(
+    number: int, operations: list[Operation], looks: list[LookAtKeys], showing: list[LookAtKeys]
+) -> GrantedLease | None:
     """Return the lease that these operations are about; None if it was not granted.
 
     Args:
@@ -152,7 +154,7 @@ def lease_of(number: int, operations: list[Operation], looks: list[Look], showin
     shown = showing[bisect_left(showing, grant.invoked_ns, key=_answered_ns) :]
     may_renew = tuple(o for o in operations if o.f in ("grant", "attach", "keep") and o.type is not Outcome.FAIL)
     answers_ns = [o.completed_ns for o in may_renew if o.completed_ns is not None]
-    return Lease(
+    return GrantedLease(
         number=number,
         handle=handle,
         grant=granted,
@@ -168,13 +170,13 @@ def lease_of(number: int, operations: list[Operation], looks: list[Look], showin
     )
 
 
-def _answered_ns(look: Look) -> int:
+def _answered_ns(look: LookAtKeys) -> int:
     return look.completed_ns
 
 
 def _first_without(
-    grant: Operation, number: int, attach: Operation | None, shown: list[Look], looks: list[Look]
-) -> Look | None:
+    grant: Operation, number: int, attach: Operation | None, shown: list[LookAtKeys], looks: list[LookAtKeys]
+) -> LookAtKeys | None:
     """Return the first look, by its answer, that lacks the key although it had been there."""
     there_ns: list[int] = []
     there_at: list[int] = []

@@ -13,7 +13,7 @@ from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
 from fencepost.checkers.log import findings as find
-from fencepost.checkers.log.risk import LACKS, Risk
+from fencepost.checkers.log.risk import LACKS, LogRisk
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
@@ -22,10 +22,10 @@ from fencepost.harness.verdict.figures import Figures
 CHECKER: Final = "log"
 
 
-_Count = Callable[[PartitionView, Risk], int]
+_Count = Callable[[PartitionView, LogRisk], int]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
     """One guarantee: what breaks it, and by what it was put to the test, an operation for each time.
 
     `rules` count for each anomaly what could have shown it, and say what was lacking where nothing could.
@@ -33,30 +33,30 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     guarantee: str
     broken: Callable[[PartitionView], Iterator[Finding]]
-    exposure: Callable[[PartitionView, Risk], list[Operation]]
+    exposure: Callable[[PartitionView, LogRisk], list[Operation]]
     exposure_of: str
     rules: dict[str, tuple[_Count, str]]
     #: Whether nothing can be said without the partition's whole final content.
     needs_final: bool = False
 
 
-def _acknowledged(view: PartitionView, risk: Risk) -> list[Operation]:
+def _acknowledged(view: PartitionView, risk: LogRisk) -> list[Operation]:
     unseen = {append.invoke_index for append in find.unseen(view)}
     passed = [a for a in view.acknowledged if a.invoke_index not in unseen] if view.scans else []
     return [a for a in passed if risk.runs(view, a)]
 
 
-def _seen_twice(view: PartitionView, risk: Risk) -> list[Operation]:
+def _seen_twice(view: PartitionView, risk: LogRisk) -> list[Operation]:
     """List the appends whose offset was acknowledged and read as well, and that something disturbed."""
     return [append for append in view.acknowledged if append.position in view.values_at and risk.runs(view, append)]
 
 
-def _polled_before(view: PartitionView, risk: Risk) -> list[Operation]:
+def _polled_before(view: PartitionView, risk: LogRisk) -> list[Operation]:
     """List the first poll of each record."""
     return [read for (offset, _), read in view.shown.items() if offset < view.covered_to and read.f != "scan"]
 
 
-def _first_read(view: PartitionView, risk: Risk) -> list[Operation]:
+def _first_read(view: PartitionView, risk: LogRisk) -> list[Operation]:
     """List the first read of each value whose append something disturbed."""
     appends = {append.value: append for append in view.appends}
     return [
@@ -76,7 +76,7 @@ def _followers(view: PartitionView) -> int:
 
 
 QUESTIONS: Final = (
-    Question(
+    _Question(
         guarantee=DURABLE,
         broken=find.lost,
         exposure=_acknowledged,
@@ -84,7 +84,7 @@ QUESTIONS: Final = (
         rules={"lost-append": (lambda view, risk: len(_acknowledged(view, risk)), LACKS)},
         needs_final=True,
     ),
-    Question(
+    _Question(
         guarantee=STABLE,
         broken=find.unstable,
         exposure=_seen_twice,
@@ -93,7 +93,7 @@ QUESTIONS: Final = (
             ("reassigned-offset", "moved-record"), (lambda view, risk: len(_seen_twice(view, risk)), LACKS)
         ),
     ),
-    Question(
+    _Question(
         guarantee=ORDER,
         broken=find.disordered,
         exposure=lambda view, risk: view.acknowledged,
@@ -104,7 +104,7 @@ QUESTIONS: Final = (
             "skipped-record": (lambda view, risk: _replies(view, 2), "no reply had two records"),
         },
     ),
-    Question(
+    _Question(
         guarantee=COMMITTED,
         broken=find.uncommitted,
         exposure=_polled_before,
@@ -118,7 +118,7 @@ QUESTIONS: Final = (
         },
         needs_final=True,
     ),
-    Question(
+    _Question(
         guarantee=EPOCHS,
         broken=find.stale_epochs,
         exposure=lambda view, risk: find.sent_after_change(view),
@@ -134,7 +134,7 @@ QUESTIONS: Final = (
             ),
         },
     ),
-    Question(
+    _Question(
         guarantee=DUPLICATES,
         broken=find.duplicated,
         exposure=_first_read,
@@ -153,7 +153,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n records read and appended.
     """
     views = partitions(history)
-    risk = Risk(history, facts, views)
+    risk = LogRisk(history, facts, views)
     verdicts = [_verdict(question, views, risk, history, facts) for question in QUESTIONS]
     counted = {name: rows(own) for name, own in _counted(views).items()}
     first = msgspec.structs.replace(
@@ -162,7 +162,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return [first, *verdicts[1:]]
 
 
-def _verdict(question: Question, views: list[PartitionView], risk: Risk, history: History, facts: Facts) -> Verdict:
+def _verdict(question: _Question, views: list[PartitionView], risk: LogRisk, history: History, facts: Facts) -> Verdict:
     findings = [finding for view in views for finding in question.broken(view)]
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     return Findings(
@@ -181,7 +181,7 @@ def _verdict(question: Question, views: list[PartitionView], risk: Risk, history
     ).verdict(facts)
 
 
-def _doubt(question: Question, views: list[PartitionView], history: History) -> Doubt | None:
+def _doubt(question: _Question, views: list[PartitionView], history: History) -> Doubt | None:
     if not views:
         return Doubt(Cause.NO_EXPOSURE, "no append and no poll in this history")
     unread = [view.key for view in views if not view.complete]

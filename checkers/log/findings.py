@@ -20,7 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from fencepost.checkers.facts.partitions import PartitionView, Row
+from fencepost.checkers.facts.partitions import PartitionRow, PartitionView
 from fencepost.checkers.findings.finding import Finding, by, seconds
 from fencepost.harness.history import Operation, Outcome
 
@@ -116,7 +116,7 @@ def disordered(view: PartitionView) -> Iterator[Finding]:
         yield from _disordered_reply(view, read, view.rows[read.invoke_index])
 
 
-def _disordered_reply(view: PartitionView, read: Operation, rows: list[Row]) -> Iterator[Finding]:
+def _disordered_reply(view: PartitionView, read: Operation, rows: list[PartitionRow]) -> Iterator[Finding]:
     offsets = [row.offset for row in rows]
     if any(b <= a for a, b in pairwise(offsets)) or (offsets and offsets[0] < read.value):
         steps = (
@@ -137,7 +137,7 @@ def _disordered_reply(view: PartitionView, read: Operation, rows: list[Row]) -> 
     yield Finding(about=0, anomaly="skipped-record", operations=shown, steps=steps)
 
 
-def _skipped(view: PartitionView, from_offset: int, rows: list[Row]) -> int | None:
+def _skipped(view: PartitionView, from_offset: int, rows: list[PartitionRow]) -> int | None:
     """Return an offset of the final content that lies between those of a reply but is missing from it."""
     order = view.final_order
     at = bisect_left(order, from_offset)
@@ -205,7 +205,7 @@ def stale_epochs(view: PartitionView) -> Iterator[Finding]:
             f"{append.position} in the superseded epoch {epoch}.",
         )
         yield Finding(about=0, anomaly="stale-leader-epoch", operations=(begun.proof, append), steps=steps)
-    highest: Row | None = None
+    highest: PartitionRow | None = None
     for offset in view.final_order:
         row = view.final[offset]
         if highest is not None and row.epoch is not None and row.epoch < (highest.epoch or 0):

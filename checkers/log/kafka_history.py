@@ -36,7 +36,7 @@ from fencepost.checkers.findings.finding import (
 )
 from fencepost.checkers.findings.impossible import judges_answers, unreadable
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.log.kafka_moves import Moved, Record, all_moved, polls, read_answer
+from fencepost.checkers.log.kafka_moves import Moved, MovedRecord, all_moved, polls, read_answer
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
@@ -121,7 +121,7 @@ class _Logs:
             low, high = self._span.get(record.key, (record.offset, record.offset))
             self._span[record.key] = min(low, record.offset), max(high, record.offset)
 
-    def _number(self, record: Record) -> int:
+    def _number(self, record: MovedRecord) -> int:
         return self._numbers.number(record.value)
 
     def rules(self) -> tuple[Rule, ...]:
@@ -136,8 +136,8 @@ class _Logs:
 
     def disagreements(self) -> Iterator[Finding]:
         """Find two values at one offset, and values at more offsets than the number of times they were sent."""
-        at: dict[tuple[str, int], Record] = {}
-        places: dict[tuple[str, int], dict[int, Record]] = {}
+        at: dict[tuple[str, int], MovedRecord] = {}
+        places: dict[tuple[str, int], dict[int, MovedRecord]] = {}
         reported = set[tuple[str, int]]()
         with_offset = [record for record in (*self.sent, *self.polled) if record.offset is not None]
         of_key = Counter(record.key for record in with_offset)
@@ -201,7 +201,7 @@ class _Logs:
                 steps = (shows, f"Only {describe(maker)} sent that, and it failed.")
                 yield Finding(about=0, anomaly="aborted-read", operations=(record.op, maker), steps=steps)
 
-    def lost(self) -> tuple[list[Finding], list[Record]]:
+    def lost(self) -> tuple[list[Finding], list[MovedRecord]]:
         """Find acknowledged sends that polls skipped and none showed, and those that an unanswered poll may show."""
         flaws, untold = [], []
         for record in self.sent:
@@ -225,7 +225,7 @@ class _Logs:
     def _is_skipped(self, key: str, offset: int) -> bool:
         return any(key == other and low < offset < high for other, low, high in self.skips)
 
-    def passed(self) -> list[Record]:
+    def passed(self) -> list[MovedRecord]:
         """List the acknowledged sends that a poll showed or skipped."""
         return [
             record
@@ -260,8 +260,8 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
 def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
     """Find values out of order between one operation of a process and its next."""
     of = {id(each.op): each for each in moved}
-    position: dict[int, dict[str, Record]] = {}
-    produced: dict[int, dict[str, Record]] = {}
+    position: dict[int, dict[str, MovedRecord]] = {}
+    produced: dict[int, dict[str, MovedRecord]] = {}
     for op in operations:
         each = of.get(id(op))
         if each is None or (polls(op) and not is_ok(op)):
@@ -281,15 +281,17 @@ def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Log
             at |= {record.key: record for record in each.polled}
 
 
-def _first_of_keys(records: Sequence[Record]) -> Iterator[Record]:
-    first: dict[str, Record] = {}
+def _first_of_keys(records: Sequence[MovedRecord]) -> Iterator[MovedRecord]:
+    first: dict[str, MovedRecord] = {}
     for record in records:
         if record.offset is not None:
             first.setdefault(record.key, record)
     return iter(first.values())
 
 
-def _step(record: Record, last: int | None, before: Operation | None, logs: _Logs, prefix: str) -> Iterator[Finding]:
+def _step(
+    record: MovedRecord, last: int | None, before: Operation | None, logs: _Logs, prefix: str
+) -> Iterator[Finding]:
     """Judge one step of a consumer, from offset `last` of a key to the next one that it polled."""
     if last is None or record.offset is None:
         return
@@ -309,7 +311,7 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
         yield Finding(about=0, anomaly=f"{prefix}poll-skip", operations=shown, steps=steps)
 
 
-def _sends(sent: Sequence[Record], last: dict[str, Record], logs: _Logs, prefix: str) -> Iterator[Finding]:
+def _sends(sent: Sequence[MovedRecord], last: dict[str, MovedRecord], logs: _Logs, prefix: str) -> Iterator[Finding]:
     """Find sends of one process to a key whose offsets do not grow, though each was sent after the one before."""
     last = dict(last)
     for record in sent:

@@ -13,7 +13,7 @@ from fencepost.harness.history import Operation, Value
 _MOVES: Final = frozenset({"send", "poll", "txn"})
 
 
-class Record(msgspec.Struct, frozen=True):
+class MovedRecord(msgspec.Struct, frozen=True):
     """A value of a key at the offset that `op` names; `offset` is None if it is unknown."""
 
     op: Operation
@@ -26,13 +26,13 @@ class Moved(msgspec.Struct):
     """The sends and polls of one operation, in order."""
 
     op: Operation
-    sent: list[Record]
-    polls: list[list[Record]]
+    sent: list[MovedRecord]
+    polls: list[list[MovedRecord]]
     #: True: the process polls keys that it was assigned, not keys that it subscribed to.
     is_assigned: bool = False
 
     @property
-    def polled(self) -> list[Record]:
+    def polled(self) -> list[MovedRecord]:
         return [record for poll in self.polls for record in poll]
 
 
@@ -82,20 +82,20 @@ def _moved(op: Operation) -> Moved:
     return moved
 
 
-def _sent(op: Operation, key: str, value: Value) -> Record:
+def _sent(op: Operation, key: str, value: Value) -> MovedRecord:
     # The invocation has the value alone; some clients write [offset value] only if the offset is known.
     if is_ok(op) and isinstance(value, list) and len(value) == 2:
         offset = None if value[0] is None else integer(op, value[0], "an offset", least=0, answer=True)
-        return Record(op, key, offset, something(op, value[1], "what was sent"))
-    return Record(op, key, None, something(op, value, "what was sent"))
+        return MovedRecord(op, key, offset, something(op, value[1], "what was sent"))
+    return MovedRecord(op, key, None, something(op, value, "what was sent"))
 
 
-def _polled(op: Operation, replies: dict[str, Any]) -> Iterator[Record]:
+def _polled(op: Operation, replies: dict[str, Any]) -> Iterator[MovedRecord]:
     for key, pairs in replies.items():
         for pair in pairs if isinstance(pairs, list) else wrong(op, f"a poll of {key} returned {pairs!r:.80}, no list"):
             if not isinstance(pair, list) or len(pair) != 2:
                 wrong(op, f"a poll of {key} returned {pair!r:.80}; expected [offset value]")
-            yield Record(
+            yield MovedRecord(
                 op,
                 key,
                 integer(op, pair[0], "an offset", least=0, answer=True),

@@ -16,7 +16,7 @@ from fencepost.harness.verdict import Facts
 LACKS: Final = "no partition's leader changed and no fault touched a broker after an append was sent"
 
 
-class Risk:
+class LogRisk:
     """By when the last disturbance was over, for every partition."""
 
     def __init__(self, history: History, facts: Facts, views: list[PartitionView]) -> None:

@@ -20,8 +20,8 @@ from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_fig
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.partitions import (
     VANISHED,
-    Act,
-    Deeds,
+    PartitionAct,
+    PartitionDeeds,
     PartitionView,
     deeds_of_partitions,
     partitions,
@@ -37,7 +37,7 @@ from fencepost.harness.verdict.figures import (
     ClaimedSpan,
     ClaimFigures,
     LeaderDeeds,
-    PartitionReign,
+    PolledReign,
     ZombieLeaderFigures,
 )
 
@@ -91,7 +91,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _finding(deeds: Deeds, act: Act) -> Finding:
+def _finding(deeds: PartitionDeeds, act: PartitionAct) -> Finding:
     view, reign, begin = deeds.view, deeds.reign, deeds.reign.superseded
     op, value = act.operation, act.value
     assert begin is not None
@@ -108,10 +108,10 @@ def _finding(deeds: Deeds, act: Act) -> Finding:
     return Finding(about=0, anomaly=act.anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
 
 
-def _counted(deeds: Sequence[Deeds]) -> dict[str, list[Operation]]:
+def _counted(deeds: Sequence[PartitionDeeds]) -> dict[str, list[Operation]]:
     """Map the names of figures to what they count over all partitions."""
 
-    def every(chosen: Callable[[Deeds], Iterable[Operation]]) -> list[Operation]:
+    def every(chosen: Callable[[PartitionDeeds], Iterable[Operation]]) -> list[Operation]:
         return [operation for one in deeds for operation in chosen(one)]
 
     return {
@@ -131,7 +131,7 @@ def _figures(
     facts: Facts,
     views: list[PartitionView],
     reigns: dict[str, Reigns],
-    deeds: Sequence[Deeds],
+    deeds: Sequence[PartitionDeeds],
     marks: Landmarks,
 ) -> ZombieLeaderFigures:
     claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
@@ -156,7 +156,7 @@ def _longest_claims(claims: dict[str, ClaimFigures]) -> tuple[ClaimedSpan, ...]:
     return tuple(sorted(spans, key=lambda span: -span.length_ns)[:_SHOWN_MAX])
 
 
-def _evidence(reigns: dict[str, Reigns], deeds: Sequence[Deeds], marks: Landmarks) -> dict[str, Rows]:
+def _evidence(reigns: dict[str, Reigns], deeds: Sequence[PartitionDeeds], marks: Landmarks) -> dict[str, Rows]:
     claims = [claim_evidence(own, marks) for own in reigns.values()]
     longest = max(
         reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
@@ -171,7 +171,7 @@ def _evidence(reigns: dict[str, Reigns], deeds: Sequence[Deeds], marks: Landmark
     }
 
 
-def _deed(deeds: Deeds, marks: Landmarks) -> LeaderDeeds:
+def _deed(deeds: PartitionDeeds, marks: Landmarks) -> LeaderDeeds:
     """Lay out the deeds of one superseded leader as a row."""
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
@@ -210,9 +210,7 @@ def _deed(deeds: Deeds, marks: Landmarks) -> LeaderDeeds:
     )
 
 
-def _changed_reigns(
-    views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
-) -> tuple[PartitionReign, ...]:
+def _changed_reigns(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> tuple[PolledReign, ...]:
     """Return every reign of the partitions with more than one leader or epoch; other partitions are only counted."""
     changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
     return tuple(_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns)
@@ -229,10 +227,10 @@ def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> di
     }
 
 
-def _reign(key: str, reign: Reign, marks: Landmarks) -> PartitionReign:
+def _reign(key: str, reign: Reign, marks: Landmarks) -> PolledReign:
     begin, claimed = reign.superseded, reign.claimed
     last = max(reign.samples, key=lambda s: s.lo_ns)
-    return PartitionReign(
+    return PolledReign(
         partition=key,
         node=reign.node,
         incarnation=reign.incarnation,

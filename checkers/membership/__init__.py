@@ -29,7 +29,7 @@ from fencepost.checkers.membership.findings import (
     UNAWARE,
     UNSEEN,
     WENT_BACK,
-    Own,
+    JudgedMember,
     duplicate,
     first_due,
     joins_over_the_living,
@@ -119,7 +119,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     lives = Lives(history, facts, reigns_of(history, subject), bound)
     listings = listings_of(history)
     looks = [listing.look for listing in listings]
-    owns = [Own(membership=m, judged=of_leases.judge(m.lease, lives, looks)) for m in memberships_of(history, listings)]
+    owns = [
+        JudgedMember(membership=m, judged=of_leases.judge(m.lease, lives, looks))
+        for m in memberships_of(history, listings)
+    ]
     judged = {
         ONE_PER_ID: _one_per_id(history, owns),
         **_lived(owns, listings, lives),
@@ -149,13 +152,13 @@ def _rules(guarantee: str, chances: int, *anomalies: str) -> tuple[Rule, ...]:
     return tuple(rule(anomaly, chances, _EXPOSURES[guarantee][1]) for anomaly in anomalies)
 
 
-def _one_per_id(history: History, owns: Sequence[Own]) -> _Judged:
+def _one_per_id(history: History, owns: Sequence[JudgedMember]) -> _Judged:
     tried = joins_over_the_living(history, owns)
     findings = [duplicate(join, own) for join, own in tried if join.type is Outcome.OK]
     return _Judged(findings, rows(join for join, _ in tried), _rules(ONE_PER_ID, len(tried), DUPLICATE))
 
 
-def _lived(owns: Sequence[Own], listings: Sequence[Listing], lives: Lives) -> dict[str, _Judged]:
+def _lived(owns: Sequence[JudgedMember], listings: Sequence[Listing], lives: Lives) -> dict[str, _Judged]:
     """Judge what follows from how long each membership certainly lives."""
     evicted, stolen, ghosts = [], [], []
     for own in owns:
@@ -188,7 +191,7 @@ def _data(history: History, listings: Sequence[Listing]) -> _Judged:
     return _Judged(torn(history, listings), rows(shown), _rules(DATA, len(shown), TORN))
 
 
-def _order(owns: Sequence[Own], listings: Sequence[Listing]) -> _Judged:
+def _order(owns: Sequence[JudgedMember], listings: Sequence[Listing]) -> _Judged:
     findings, later = went_back(listings)
     back = [renamed(f, own, BACK) for own in owns for f in own.judged.findings if f.anomaly == of_leases.BACK]
     current = [listing.look for listing in listings if listing.look.current]
@@ -205,7 +208,7 @@ def _listeners(history: History, listings: Sequence[Listing]) -> _Judged:
     return _Judged(findings, rows(tested), _rules(LISTENERS, len(tested), STUCK))
 
 
-def _knows(owns: Sequence[Own]) -> _Judged:
+def _knows(owns: Sequence[JudgedMember]) -> _Judged:
     pairs = successions(owns)
     findings = [finding for before, after in pairs if (finding := unaware(before, after)) is not None]
     return _Judged(findings, rows(after.membership.join for _, after in pairs), _rules(KNOWS, len(pairs), UNAWARE))

@@ -12,9 +12,9 @@ import msgspec
 from fencepost.checkers.facts.evidence import Intervals, row
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Finding, seconds
-from fencepost.checkers.leases.findings import Judged, LeaseFinding
-from fencepost.checkers.leases.view import Look
-from fencepost.checkers.membership.view import Listing, Membership
+from fencepost.checkers.leases.findings import JudgedLease, LeaseFinding
+from fencepost.checkers.leases.view import LookAtKeys
+from fencepost.checkers.membership.view import JoinedMember, Listing
 from fencepost.harness.history import History, Operation, Outcome
 
 DUPLICATE: Final = "duplicate-member"
@@ -34,18 +34,18 @@ EXPIRED: Final = "lease-expired"
 _NEWS_NS: Final = 2_000_000_000
 
 
-class Own(msgspec.Struct, frozen=True, kw_only=True):
+class JudgedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A membership with what was judged of its lease."""
 
-    membership: Membership
-    judged: Judged
+    membership: JoinedMember
+    judged: JudgedLease
 
     @property
     def alive(self) -> Intervals:
         return self.judged.alive
 
 
-def lived_throughout(own: Own, op: Operation) -> bool:
+def lived_throughout(own: JudgedMember, op: Operation) -> bool:
     """Whether the membership was certainly alive, and its join acknowledged, from `op`'s invocation to its answer."""
     joined_ns = own.membership.join.completed_ns or own.membership.join.invoked_ns
     end_ns = op.completed_ns
@@ -54,9 +54,9 @@ def lived_throughout(own: Own, op: Operation) -> bool:
     )
 
 
-def joins_over_the_living(history: History, owns: Sequence[Own]) -> list[tuple[Operation, Own]]:
+def joins_over_the_living(history: History, owns: Sequence[JudgedMember]) -> list[tuple[Operation, JudgedMember]]:
     """List the answered joins with an id whose member was certainly alive throughout, with that member."""
-    of_id: dict[str, list[Own]] = {}
+    of_id: dict[str, list[JudgedMember]] = {}
     for own in owns:
         of_id.setdefault(own.membership.id, []).append(own)
     tried = []
@@ -70,7 +70,7 @@ def joins_over_the_living(history: History, owns: Sequence[Own]) -> list[tuple[O
     return tried
 
 
-def duplicate(join: Operation, own: Own) -> Finding:
+def duplicate(join: Operation, own: JudgedMember) -> Finding:
     first = own.membership
     return Finding(
         anomaly=DUPLICATE,
@@ -84,14 +84,14 @@ def duplicate(join: Operation, own: Own) -> Finding:
     )
 
 
-def first_due(own: Own, current: Sequence[Look]) -> Look | None:
+def first_due(own: JudgedMember, current: Sequence[LookAtKeys]) -> LookAtKeys | None:
     """Return the first of these looks that was asked for after the join, if it certainly had to show the member."""
     joined_ns = own.membership.join.completed_ns or own.membership.join.invoked_ns
     first = min((x for x in current if x.invoked_ns >= joined_ns), key=lambda x: x.invoked_ns, default=None)
     return first if first is not None and lived_throughout(own, first.op) else None
 
 
-def unseen(own: Own, look: Look) -> Finding:
+def unseen(own: JudgedMember, look: LookAtKeys) -> Finding:
     member = own.membership
     return Finding(
         anomaly=UNSEEN,
@@ -104,7 +104,7 @@ def unseen(own: Own, look: Look) -> Finding:
     )
 
 
-def late_leaves(owns: Sequence[Own]) -> list[tuple[Operation, Own]]:
+def late_leaves(owns: Sequence[JudgedMember]) -> list[tuple[Operation, JudgedMember]]:
     """List the answered leaves of ended memberships while another member with the id was alive, with that member."""
     late = []
     for own in owns:
@@ -118,7 +118,7 @@ def late_leaves(owns: Sequence[Own]) -> list[tuple[Operation, Own]]:
     return late
 
 
-def stale(finding: LeaseFinding, own: Own, owns: Sequence[Own]) -> Operation | None:
+def stale(finding: LeaseFinding, own: JudgedMember, owns: Sequence[JudgedMember]) -> Operation | None:
     """Return the leave of another membership of the id that came when this one vanished; None if there is none."""
     others = (o.membership for o in owns if o is not own and o.membership.id == own.membership.id)
     leaves = (leave for other in others for leave in other.leaves if leave.type is not Outcome.FAIL)
@@ -132,7 +132,7 @@ def stale(finding: LeaseFinding, own: Own, owns: Sequence[Own]) -> Operation | N
     )
 
 
-def renamed(finding: LeaseFinding, own: Own, anomaly: str, also: tuple[Operation, ...] = ()) -> Finding:
+def renamed(finding: LeaseFinding, own: JudgedMember, anomaly: str, also: tuple[Operation, ...] = ()) -> Finding:
     """The finding about a membership's lease as one about the membership."""
     member = own.membership
     steps = [f"Process {member.join.process} joined as {member.id}; lease {member.number} is that of its membership."]
@@ -260,9 +260,9 @@ def _ids(ids: Sequence[str] | frozenset[str]) -> str:
     return ", ".join(sorted(ids)) or "no member"
 
 
-def successions(owns: Sequence[Own]) -> list[tuple[Own, Own]]:
+def successions(owns: Sequence[JudgedMember]) -> list[tuple[JudgedMember, JudgedMember]]:
     """List the memberships that ended without a leave, each with the next acknowledged one of the same id."""
-    last: dict[str, Own] = {}
+    last: dict[str, JudgedMember] = {}
     pairs = []
     for own in owns:
         before = last.get(own.membership.id)
@@ -272,7 +272,7 @@ def successions(owns: Sequence[Own]) -> list[tuple[Own, Own]]:
     return pairs
 
 
-def unaware(before: Own, after: Own) -> Finding | None:
+def unaware(before: JudgedMember, after: JudgedMember) -> Finding | None:
     """Return the finding if the owner had not learned of its end when its successor's join was acknowledged."""
     owner, successor = before.membership, after.membership
     refused = [o for o in (*owner.renews, *owner.leaves) if o.error == EXPIRED]

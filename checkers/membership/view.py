@@ -11,14 +11,14 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.positions import CURRENT_MODES
-from fencepost.checkers.leases.view import Lease, Look, lease_of
+from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, lease_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
 _AS_LEASE: Final = {"renew": "keep", "leave": "revoke"}
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
+class JoinedMember(msgspec.Struct, frozen=True, kw_only=True):
     """One acknowledged join, with everything that its owner did about it."""
 
     id: str
@@ -26,7 +26,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
     join: Operation
     renews: tuple[Operation, ...]
     leaves: tuple[Operation, ...]
-    lease: Lease
+    lease: GrantedLease
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     op: Operation
     ids: dict[int, str]
-    look: Look
+    look: LookAtKeys
 
 
 def listings_of(history: History) -> list[Listing]:
@@ -50,10 +50,10 @@ def _listing(op: Operation) -> Listing:
         raise MalformedHistory(
             f"event {op.complete_index}: a list's result is [id, number, token] for each member, not {op.result!r}"
         ) from None
-    return Listing(op=op, ids=ids, look=Look(op=op, current=op.value in CURRENT_MODES, numbers=frozenset(ids)))
+    return Listing(op=op, ids=ids, look=LookAtKeys(op=op, current=op.value in CURRENT_MODES, numbers=frozenset(ids)))
 
 
-def memberships_of(history: History, listings: Iterable[Listing]) -> list[Membership]:
+def memberships_of(history: History, listings: Iterable[Listing]) -> list[JoinedMember]:
     """List every acknowledged membership, in the order of their joins.
 
     Raises:
@@ -62,7 +62,7 @@ def memberships_of(history: History, listings: Iterable[Listing]) -> list[Member
     Cost: O(n log n) in operations and in members that lists showed.
     """
     looks = [listing.look for listing in listings]
-    shown: dict[int, list[Look]] = {}
+    shown: dict[int, list[LookAtKeys]] = {}
     for look in looks:
         for number in look.numbers:
             shown.setdefault(number, []).append(look)
@@ -76,7 +76,9 @@ def memberships_of(history: History, listings: Iterable[Listing]) -> list[Member
     return sorted((m for m in memberships if m is not None), key=lambda m: m.join.invoke_index)
 
 
-def _membership(number: int, own: list[Operation], looks: list[Look], showing: list[Look]) -> Membership | None:
+def _membership(
+    number: int, own: list[Operation], looks: list[LookAtKeys], showing: list[LookAtKeys]
+) -> JoinedMember | None:
     join = next((o for o in own if o.f == "join" and o.type is Outcome.OK), None)
     if join is None:
         return None
@@ -92,7 +94,7 @@ def _membership(number: int, own: list[Operation], looks: list[Look], showing: l
             laid_out.append(msgspec.structs.replace(op, f=_AS_LEASE[op.f], value=handle))
     lease = lease_of(number, laid_out, looks, showing)
     assert lease is not None
-    return Membership(
+    return JoinedMember(
         id=join.key or "",
         number=number,
         join=join,

@@ -11,8 +11,8 @@ from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import integer, is_same, named, something, unreadable, whole, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -78,7 +78,7 @@ def placed(operations: Sequence[Operation]) -> list[tuple[Operation, int]]:
     return known
 
 
-def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     appended = placed(operations)
     for op, offset in appended:
         calls.add(op, subject, _APPEND, offset)
@@ -155,7 +155,7 @@ def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
             yield Finding(about=0, anomaly=anomaly, operations=(shows[-1], *shows[:-1]), steps=steps)
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     op = refused.failed
     offset, value = record(op)
     if op.f == "append":
@@ -172,7 +172,7 @@ def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"a log whose last offset is {state[0]}" if state[0] >= 0 else "an empty log"
 
 
-APPEND_LOG: Final = Kind(
+APPEND_LOG: Final = ObjectKind(
     name="append-log",
     native="log",
     changes=frozenset({"append"}),

@@ -23,8 +23,8 @@ from fencepost.checkers.findings.impossible import (
     whole,
     wrong,
 )
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -108,7 +108,7 @@ def _impossible(operations: Sequence[Operation]) -> Iterator[tuple[Operation, st
             yield op, f"there is no account {', '.join(more[:5])}; expected {known}"
 
 
-def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     accounts = accounts_of(operations)
     place = {name: i for i, name in enumerate(accounts)}
     for op in not_failed(operations):
@@ -146,7 +146,7 @@ def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
             yield Finding(about=0, anomaly="wrong-total", operations=(op, first[0]), steps=steps)
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     if refused.failed.f == "transfer":
         return "overdraft", ("In no order does the account hold as much at that moment.",)
     return "impossible-balances", ("The total is right, but no order of the transfers makes these balances.",)
@@ -156,7 +156,7 @@ def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"balances of {', '.join(map(str, state))}" if state else "balances that no read has told yet"
 
 
-BANK: Final = Kind(
+BANK: Final = ObjectKind(
     name="bank",
     native="bank",
     changes=frozenset({"transfer"}),

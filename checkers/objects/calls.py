@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.findings.numbers import Numbers
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.verdict import Budget
+from fencepost.harness.verdict import SearchBudget
 
 _Column = NDArray[np.int64]
 
 
-class Calls:
+class CallColumns:
     """Rows on their way to columns. A `subject` is one object that is judged alone."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Calls:
         self._arguments += arguments
         self._first.append(len(self._arguments))
 
-    def judged(self, kind: str, budget: Budget, *, permits: int = 1) -> list[_core.ObjectResult]:
+    def judged(self, kind: str, budget: SearchBudget, *, permits: int = 1) -> list[_core.ObjectResult]:
         """The native search's word on each subject, in the order of `subjects`."""
         table = np.array(self._rows, dtype=np.int64).reshape(len(self._rows), 4)
         key, f, invoked, returned = (np.ascontiguousarray(table[:, i]) for i in range(4))

@@ -10,8 +10,8 @@ from typing import Final
 from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import integer, same_again, something, unreadable, whole
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -33,7 +33,7 @@ def change_of(op: Operation) -> int:
     return by if op.f == "increment" else -by
 
 
-def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     for op in not_failed(operations):
         if op.f != "read":
             calls.add(op, subject, _ADD, change_of(op))
@@ -110,7 +110,7 @@ class _Sums:
         return self._sums[first : last + 1]
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     return "impossible-value", ("No order of the changes before and beside it makes this sum.",)
 
 
@@ -118,7 +118,7 @@ def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"the sum {state[0]}"
 
 
-COUNTER: Final = Kind(
+COUNTER: Final = ObjectKind(
     name="counter",
     native="counter",
     changes=frozenset({"add", "increment", "decrement"}),

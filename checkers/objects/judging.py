@@ -25,14 +25,14 @@ from fencepost.checkers.findings.finding import (
     stopped,
 )
 from fencepost.checkers.findings.impossible import Impossible, impossible_answers, set_aside, with_impossible
-from fencepost.checkers.objects.calls import Calls
+from fencepost.checkers.objects.calls import CallColumns
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.rules import Chance, rules_of
 from fencepost.checkers.objects.specification import text
-from fencepost.checkers.objects.sub_history import Rows, objection
+from fencepost.checkers.objects.sub_history import KeyRows, objection
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Cause, Facts, Proof, Stop, Verdict
+from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
@@ -42,7 +42,7 @@ _TOLD_MAX: Final = 8
 _DRAWN_MAX: Final = 24
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class RefutedObject(msgspec.Struct, frozen=True, kw_only=True):
     """What the search says of one object: `failed` passes in no order; `states` are in numbers, and maybe more."""
 
     failed: Operation
@@ -54,7 +54,7 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     names: Sequence[Value]
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
+class ObjectKind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of object.
 
     `impossible` finds answers that no such object can give, of all keys; what follows never sees them. `encode` lays
@@ -70,9 +70,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     impossible: Impossible
     #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
     has_rest: bool = True
-    encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
+    encode: Callable[[CallColumns, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Finding]]
-    explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
+    explain: Callable[[RefutedObject], tuple[str, tuple[str, ...]]]
     holds: Callable[[Sequence[int], Sequence[Value]], str]
     #: What can show each anomaly but the one that has no better name.
     chances: tuple[Chance, ...]
@@ -92,7 +92,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return f"ok {answers} with another {others} before or behind"
 
 
-def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:
+def judge(kind: ObjectKind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:
     """Judge each answer by itself, then all operations in their order, as `_judge` does."""
     own = [op for op in history.operations if op.f in kind.functions]
     strange = impossible_answers(kind.impossible, own)
@@ -107,7 +107,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
     ]
 
 
-def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Verdict]:
+def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> list[Verdict]:
     """Judge all operations of one kind of object for linearizability, key by key.
 
     Args:
@@ -130,7 +130,7 @@ def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Ver
         if op.f in kind.functions:
             groups.setdefault(op.key, []).append(op)
     name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
-    calls, findings, orders = Calls(), list[Finding](), dict[Hashable, Sequence[int]]()
+    calls, findings, orders = CallColumns(), list[Finding](), dict[Hashable, Sequence[int]]()
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
         findings += flaws
@@ -144,7 +144,7 @@ def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Ver
     unfinished = [result for result in results if result.verdict == "unknown"]
     findings += [_explained(kind, calls, result, groups) for result in refused]
     findings, proven, contradictions = _confirmed(findings, name, groups)
-    proofs = list[Proof]()
+    proofs = list[VerdictProof]()
     if not findings and not unfinished and not contradictions:
         proofs, contradictions = _orders(name, groups, orders, calls)
     seen = [
@@ -182,7 +182,7 @@ def _judge(kind: Kind, history: History, facts: Facts, permits: int) -> list[Ver
     ]
 
 
-def _doubt(kind: Kind, unfinished: Sequence[_core.ObjectResult], operations: Sequence[Operation]) -> Doubt | None:
+def _doubt(kind: ObjectKind, unfinished: Sequence[_core.ObjectResult], operations: Sequence[Operation]) -> Doubt | None:
     if not operations:
         return Doubt(Cause.NO_EXPOSURE, f"no {' or '.join(sorted(kind.functions))} in this history")
     why = ", ".join(sorted({result.reason for result in unfinished}))
@@ -191,11 +191,11 @@ def _doubt(kind: Kind, unfinished: Sequence[_core.ObjectResult], operations: Seq
 
 
 def _explained(
-    kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]
+    kind: ObjectKind, calls: CallColumns, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]
 ) -> Finding:
     assert result.failed is not None
     failed = calls.operations[result.failed]
-    refused = Refused(
+    refused = RefutedObject(
         failed=failed,
         operations=groups[failed.key],
         explained=len(result.order),
@@ -210,8 +210,8 @@ def _explained(
 
 
 def _orders(
-    name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: Calls
-) -> tuple[list[Proof], list[str]]:
+    name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: CallColumns
+) -> tuple[list[VerdictProof], list[str]]:
     """Carry out the order of each object by its plain specification; return those that hold, and why others do not.
 
     A set's elements may have an order each.
@@ -220,16 +220,16 @@ def _orders(
     for subject in orders:
         assert isinstance(subject, tuple)
         subjects.setdefault(subject[0] if len(subject) == 1 else subject[0][0], []).append(subject)
-    proofs, contradictions = list[Proof](), list[str]()
+    proofs, contradictions = list[VerdictProof](), list[str]()
     for key, operations in groups.items():
         of_part = _by_value(operations) if len(subjects.get(key, [()])[0]) > 1 else {}
         for subject in subjects.get(key, [(key,)]):
             about = (text(calls.numbers.named[subject[1]]),) if len(subject) > 1 else None
-            rows = Rows(of_part[about[0]] if about else operations, name, about)
+            rows = KeyRows(of_part[about[0]] if about else operations, name, about)
             order = tuple(rows.completed(orders.get(subject, ())))
             wrong = rows.explained(order)
             if wrong is None:
-                proofs.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
+                proofs.append(VerdictProof(kind="order", name=name, key=key, rows=order, about=about))
                 continue
             of = "" if key is None else f" of {key}"
             contradictions.append(
@@ -313,7 +313,7 @@ def _brief(op: Operation) -> str:
     return f"{op.f}{what}{returned}{empty} by process {op.process} (event {op.invoke_index})"
 
 
-def _search_words(kind: Kind, refused: Refused) -> list[str]:
+def _search_words(kind: ObjectKind, refused: RefutedObject) -> list[str]:
     sentences = [
         f"Up to its answer {refused.explained} operations are explained by one order; in no order may it come next."
     ]

@@ -13,9 +13,9 @@ import msgspec
 
 from fencepost.checkers.objects.plain_sums import TOTAL
 from fencepost.checkers.objects.specification import is_known
-from fencepost.checkers.objects.sub_history import KIND, STEPS_MAX, Rows
+from fencepost.checkers.objects.sub_history import KIND, STEPS_MAX, KeyRows
 from fencepost.harness.history import Operation
-from fencepost.harness.verdict import Proof
+from fencepost.harness.verdict import VerdictProof
 
 #: Steps for one attempt to refute a sub-history, for all until one is refuted, and for cutting it; how many attempts.
 _TRIED_STEPS: Final = 50_000
@@ -31,7 +31,7 @@ _CUT_MAX: Final = 3_000
 
 
 class _Tried(msgspec.Struct, frozen=True):
-    rows: Rows
+    rows: KeyRows
     about: tuple[str, ...] | None
     since: int | None
     must: tuple[int, ...]
@@ -48,7 +48,7 @@ class Minimal:
         self._spent = 0
         self._steps = _FINDING_STEPS
 
-    def proof(self) -> Proof | None:
+    def proof(self) -> VerdictProof | None:
         """The smallest proof that was found; None where no sub-history could be refuted within the budget."""
         first = next((tried for tried in self._candidates() if self._refutes(tried, _TRIED_STEPS)), None)
         if first is None:
@@ -59,7 +59,7 @@ class Minimal:
         self._steps = self._spent + _CUTTING_STEPS
         small = self._cut(first) if len(first.must) <= _CUT_MAX else first
         may = small.rows.may(small.must, small.since)
-        return Proof(
+        return VerdictProof(
             kind=KIND,
             name=self._name,
             key=self._shown[0].key,
@@ -79,9 +79,11 @@ class Minimal:
         self._spent += tried.rows.spent - before
         return objection is None
 
-    def _tried(self, about: tuple[str, ...] | None, since: int | None, until: int, rows: Rows | None = None) -> _Tried:
+    def _tried(
+        self, about: tuple[str, ...] | None, since: int | None, until: int, rows: KeyRows | None = None
+    ) -> _Tried:
         """All that must be explained between the operation `since` and the event `until`."""
-        rows = rows or Rows(self._operations, self._name, about)
+        rows = rows or KeyRows(self._operations, self._name, about)
         begin = -1 if since is None else rows.at[since].complete_index or -1
         must = tuple(
             op.invoke_index
@@ -92,7 +94,7 @@ class Minimal:
 
     def _candidates(self) -> Iterator[_Tried]:
         untils = sorted({_until(self._shown[0]), max(_until(op) for op in self._shown if is_known(op))})
-        whole = Rows(self._operations, self._name, None)
+        whole = KeyRows(self._operations, self._name, None)
         if self._name == "append-log":
             # That nothing is at an offset may be refuted by what is put there later.
             untils.append(max(_until(op) for op in whole.operations))
@@ -107,20 +109,20 @@ class Minimal:
         if self._name == "bank":
             abouts.insert(0, (TOTAL,))
         for about in [*dict.fromkeys(abouts), None]:
-            rows = Rows(self._operations, self._name, about)
+            rows = KeyRows(self._operations, self._name, about)
             for until in untils:
                 shown = tuple(sorted(op.invoke_index for op in self._shown if is_known(op) and _until(op) <= until))
                 yield _Tried(rows, about, None, tuple(row for row in shown if rows.object.moves(rows.at[row])))
                 yield from self._windows(rows, about, until)
         yield from self._grown(whole, parts, untils[-1])
 
-    def _near(self, whole: Rows, until: int) -> list[str]:
+    def _near(self, whole: KeyRows, until: int) -> list[str]:
         """Other parts of the object, those that were asked about latest first."""
         known = (op for op in whole.operations if is_known(op) and _until(op) <= until)
         latest = sorted(known, key=_until, reverse=True)
         return list(dict.fromkeys(part for op in latest for part in whole.object.parts(op)))[:_NEAR_MAX]
 
-    def _windows(self, rows: Rows, about: tuple[str, ...] | None, until: int) -> Iterator[_Tried]:
+    def _windows(self, rows: KeyRows, about: tuple[str, ...] | None, until: int) -> Iterator[_Tried]:
         """Behind ever earlier operations that tell a state, then from the beginning."""
         tells = [
             op.invoke_index
@@ -139,7 +141,7 @@ class Minimal:
         if len(everything.must) <= _CUT_MAX:
             yield everything
 
-    def _grown(self, whole: Rows, parts: Collection[str], until: int) -> Iterator[_Tried]:
+    def _grown(self, whole: KeyRows, parts: Collection[str], until: int) -> Iterator[_Tried]:
         """Try more and more of the object's parts: those of the operations nearest to the one at fault."""
         near = sorted((op for op in whole.operations if is_known(op) and _until(op) <= until), key=_until, reverse=True)
         about = dict.fromkeys(sorted(parts))
@@ -180,7 +182,7 @@ class Minimal:
             at = 0
             while at < len(about) and self._attempts < _ATTEMPTS_MAX:
                 fewer = tuple(about[:at] + about[at + length :])
-                rows = Rows(self._operations, self._name, fewer)
+                rows = KeyRows(self._operations, self._name, fewer)
                 must = tuple(row for row in tried.must if rows.object.moves(rows.at[row]))
                 if tried.since is not None and rows.object.after(rows.at[tried.since]) is None:
                     at += length
@@ -212,6 +214,6 @@ def _until(op: Operation) -> int:
     return op.complete_index if is_known(op) and op.complete_index is not None else op.invoke_index
 
 
-def minimal_proof(name: str, operations: Sequence[Operation], shown: Sequence[Operation]) -> Proof | None:
+def minimal_proof(name: str, operations: Sequence[Operation], shown: Sequence[Operation]) -> VerdictProof | None:
     """The smallest proof found that no order explains the object's `operations` (one key's, `shown` among them)."""
     return Minimal(name, operations, shown).proof()

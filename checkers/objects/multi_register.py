@@ -10,8 +10,8 @@ from fencepost.checkers.facts.positions import is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import Micro, same_request, something, unanswered, unreadable, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -51,11 +51,11 @@ def _read(op: Operation) -> None:
         same_request(op, request, micros(op))
 
 
-def multi_register() -> Kind:
+def multi_register() -> ObjectKind:
     """Registers are numbered apart from their values, so that both are few."""
     registers = Numbers()
 
-    def encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+    def encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
         for op in not_failed(operations):
             arguments: list[int] = []
             for writes, register, value in micros(op):
@@ -68,7 +68,7 @@ def multi_register() -> Kind:
         held = (f"{registers.named[i]} = {names[n - 1]!r:.40}" for i, n in enumerate(state) if n)
         return ", ".join(held) or "nothing in any register"
 
-    def explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+    def explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
         if refused.more_states:
             return NON_LINEARIZABLE, ()
         values = Numbers()
@@ -90,7 +90,7 @@ def multi_register() -> Kind:
             else (NON_LINEARIZABLE, ())
         )
 
-    return Kind(
+    return ObjectKind(
         name="multi-register",
         native="multi-register",
         changes=FUNCTIONS,

@@ -12,8 +12,8 @@ from typing import Any, Final
 from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import integer, is_same, named, nothing_impossible, unreadable, whole, wrong
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import ObjectKind, RefutedObject, judge, no_flaws
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Value
@@ -53,17 +53,17 @@ def permits_of(parameter: str) -> int:
     return int(parameter)
 
 
-def _encode_mutex(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode_mutex(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     for op in not_failed(operations):
         calls.add(op, subject, _CODES[op.f])
 
 
-def _encode_owned(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode_owned(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     for op in not_failed(operations):
         calls.add(op, subject, _CODES[op.f], op.process)
 
 
-def _encode_fenced(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode_fenced(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     # The search compares tokens only, so that their ranks do for it; a token may be larger than what it can hold.
     tokens = sorted({token_of(op) for op in operations if op.f == "acquire" and is_ok(op)})
     ranks = {token: calls.numbers.number([len(calls.subjects), token]) for token in tokens}
@@ -75,7 +75,7 @@ def _encode_fenced(calls: Calls, subject: Hashable, operations: Sequence[Operati
             calls.add(op, subject, _ACQUIRE, op.process, ranks[token_of(op)])
 
 
-def _encode_semaphore(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode_semaphore(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     for op in not_failed(operations):
         calls.add(op, subject, _CODES[op.f], count_of(op))
 
@@ -133,19 +133,19 @@ def _token_flaws(operations: Sequence[Operation]) -> list[Finding]:
     return []
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     if refused.failed.f == "acquire":
         return "two-holders", ("In every order the lock is held at that moment.",)
     return "released-while-free", ("In every order the lock is free at that moment.",)
 
 
-def _explain_owned(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain_owned(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     if refused.failed.f == "acquire":
         return "two-holders", ("In every order another process holds the lock, or got a greater token before.",)
     return "released-by-another", (f"In no order does process {refused.failed.process} hold the lock at that moment.",)
 
 
-def _explain_semaphore(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain_semaphore(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     if refused.failed.f == "acquire":
         return "too-many-holders", ("In every order too few permits are left at that moment.",)
     return "released-while-free", ("In every order fewer permits are out than came back.",)
@@ -169,7 +169,7 @@ def _permits(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"{state[0]} permits out"
 
 
-MUTEX: Final = Kind(
+MUTEX: Final = ObjectKind(
     name="mutex",
     native="mutex",
     changes=_BOTH,
@@ -184,7 +184,7 @@ MUTEX: Final = Kind(
         Chance("released-while-free", frozenset({"release"})),
     ),
 )
-OWNER_MUTEX: Final = Kind(
+OWNER_MUTEX: Final = ObjectKind(
     name="owner-mutex",
     native="owner-mutex",
     changes=_BOTH,
@@ -199,7 +199,7 @@ OWNER_MUTEX: Final = Kind(
         Chance("released-by-another", frozenset({"release"})),
     ),
 )
-FENCED_MUTEX: Final = Kind(
+FENCED_MUTEX: Final = ObjectKind(
     name="fenced-mutex",
     native="fenced-mutex",
     changes=_BOTH,
@@ -217,7 +217,7 @@ FENCED_MUTEX: Final = Kind(
         Chance("duplicate-token", _ACQUIRES, _ACQUIRES),
     ),
 )
-SEMAPHORE: Final = Kind(
+SEMAPHORE: Final = ObjectKind(
     name="semaphore",
     native="semaphore",
     changes=_BOTH,

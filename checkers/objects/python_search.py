@@ -23,7 +23,7 @@ Step = Callable[[int, int], int | None]
 _Trace = tuple[int, "_Trace"] | None
 
 
-class Call(msgspec.Struct, frozen=True):
+class SearchedCall(msgspec.Struct, frozen=True):
     """`kind` numbers what was called with what result; `returned` is None where the outcome is unknown."""
 
     kind: int
@@ -52,7 +52,7 @@ class _Stopped(Exception):
         self.stop = stop
 
 
-def search(calls: Sequence[Call], step: Step, *, steps: int, wall_s: float) -> Found:
+def search(calls: Sequence[SearchedCall], step: Step, *, steps: int, wall_s: float) -> Found:
     """Decide whether some order of `calls` is allowed by an object that begins in state 0.
 
     Args:
@@ -97,7 +97,9 @@ class _Configurations:
 
 
 class _Walk:
-    def __init__(self, calls: Sequence[Call], step: Step, width: int | None, steps: int, deadline: float) -> None:
+    def __init__(
+        self, calls: Sequence[SearchedCall], step: Step, width: int | None, steps: int, deadline: float
+    ) -> None:
         self._calls = calls
         self._step = step
         self._width = width
@@ -192,7 +194,7 @@ def _order(trace: _Trace) -> tuple[int, ...]:
     return tuple(reversed(calls))
 
 
-def fault_in(calls: Sequence[Call], step: Step, order: Sequence[int]) -> str:
+def fault_in(calls: Sequence[SearchedCall], step: Step, order: Sequence[int]) -> str:
     """What is wrong with `order` as an explanation of `calls`; empty when it is one."""
     state, latest = 0, -1
     for call in order:

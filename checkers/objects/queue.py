@@ -16,8 +16,8 @@ from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import same_again, something, unreadable, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -46,7 +46,7 @@ def outputs_of(op: Operation) -> list[Value]:
     return [something(op, element, "an element of a drain") for element in elements]
 
 
-def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     number = calls.numbers.number
     surplus = _never_seen(operations)
     for place, op in enumerate(operations := not_failed(operations)):
@@ -233,7 +233,7 @@ def _flaw_of(element: _Element) -> Iterator[Finding]:
         )
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     names, states = refused.names, refused.states
     seen = [element for _, element in _outputs(refused.operations)]
     heads = [names[state[0]] for state in states if state]
@@ -257,7 +257,7 @@ def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"a queue of {shown}" + (f" and {len(state) - _SHOWN_MAX} more" if len(state) > _SHOWN_MAX else "")
 
 
-QUEUE: Final = Kind(
+QUEUE: Final = ObjectKind(
     name="queue",
     native="queue",
     changes=frozenset({"enqueue"}),

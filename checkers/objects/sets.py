@@ -10,8 +10,8 @@ from fencepost.checkers.facts.positions import answered, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, describe
 from fencepost.checkers.findings.impossible import named, same_again, something, unreadable, wrong
 from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.objects.calls import Calls
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
+from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, ObjectKind, RefutedObject, judge
 from fencepost.checkers.objects.rules import Chance
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -28,7 +28,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return judge(SET, history, facts)
 
 
-def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+def _encode(calls: CallColumns, subject: Hashable, operations: Sequence[Operation]) -> None:
     number = calls.numbers.number
     whole = any(op.f == "members" and is_ok(op) for op in operations)
     for op in not_failed(operations):
@@ -111,7 +111,7 @@ def _each_flaw(operations: Sequence[Operation]) -> Iterator[Finding]:
                 )
 
 
-def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+def _explain(refused: RefutedObject) -> tuple[str, tuple[str, ...]]:
     op = refused.failed
     if refused.more_states or op.f not in ("members", "contains"):
         return NON_LINEARIZABLE, ()
@@ -140,7 +140,7 @@ def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     return f"a set of {_listed([names[number] for number in state])}" if state else "an empty set"
 
 
-SET: Final = Kind(
+SET: Final = ObjectKind(
     name="linearizable-set",
     native="set",
     changes=frozenset({"add", "remove"}),

@@ -23,11 +23,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.objects.python_search import Call, Step, kinds_of, search
+from fencepost.checkers.objects.python_search import SearchedCall, Step, kinds_of, search
 from fencepost.checkers.objects.specification import Move, Specification, ended, is_known
 from fencepost.checkers.objects.specifications import specification
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.verdict import Proof, Stop
+from fencepost.harness.verdict import Stop, VerdictProof
 
 KIND: Final = "sub-history"
 #: Steps for one confirmation; the largest takes seconds.
@@ -42,7 +42,7 @@ class Objection(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop | None = None
 
 
-class Rows:
+class KeyRows:
     """One key's operations, with the specification that a sub-history is checked by."""
 
     def __init__(self, operations: Sequence[Operation], name: str, about: Collection[str] | None) -> None:
@@ -160,7 +160,7 @@ class Rows:
 
 def _numbered(
     thing: Specification, given: Sequence[tuple[Move, int, int | None]], start: Any
-) -> tuple[list[Call], Step]:
+) -> tuple[list[SearchedCall], Step]:
     """The calls and the step of `checkers.objects.python_search`: moves and states by numbers."""
     kinds = kinds_of([move for move, _, _ in given])
     moves = {kind: move for kind, (move, _, _) in zip(kinds, given, strict=True)}
@@ -175,13 +175,13 @@ def _numbered(
             states.append(after)
         return numbers[after]
 
-    return [Call(kind, at, until) for kind, (_, at, until) in zip(kinds, given, strict=True)], step
+    return [SearchedCall(kind, at, until) for kind, (_, at, until) in zip(kinds, given, strict=True)], step
 
 
-def objection(operations: Sequence[Operation], proof: Proof) -> Objection | None:
+def objection(operations: Sequence[Operation], proof: VerdictProof) -> Objection | None:
     """What is wrong with a kept proof about one key's `operations`; None: it holds."""
     try:
-        rows = Rows(operations, proof.name, proof.about)
+        rows = KeyRows(operations, proof.name, proof.about)
     except ValueError as error:
         return Objection(reason=str(error))
     if proof.kind == KIND:

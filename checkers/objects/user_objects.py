@@ -19,11 +19,11 @@ from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, describe, rule
 from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
-from fencepost.checkers.objects.python_search import Call, fault_in, kinds_of
+from fencepost.checkers.objects.python_search import SearchedCall, fault_in, kinds_of
 from fencepost.checkers.objects.user_model import UNKNOWN
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict
+from fencepost.harness.verdict import Cause, Facts, SearchBudget, Stop, Verdict
 
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations with another before or behind them"
@@ -142,7 +142,7 @@ def _key_of(name: str, of: Callable[[str, Any], Hashable], op: Operation) -> Has
 class Spending:
     """What is left of a budget."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: SearchBudget) -> None:
         self._steps = budget.steps
         self._deadline = time.monotonic() + budget.wall_s
         self.memory_bytes = budget.memory_bytes
@@ -173,7 +173,7 @@ class _Object:
         kinds = kinds_of([_text(f, value, result) for f, value, result in contents])
         self._asked = {kind: (*what, op) for kind, what, op in zip(kinds, contents, self._operations, strict=True)}
         self._calls = [
-            Call(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
+            SearchedCall(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
             for kind, op in zip(kinds, self._operations, strict=True)
         ]
         reads = getattr(model, "reads", ())

@@ -19,22 +19,22 @@ from fencepost.checkers.findings.finding import Finding, by, seconds
 from fencepost.checkers.findings.impossible import is_same
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
-from fencepost.harness.verdict import Proof
+from fencepost.harness.verdict import VerdictProof
 
 READ: Final = 0
 WRITE: Final = 1
 CAS: Final = 2
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class _Model(msgspec.Struct, frozen=True, kw_only=True):
     """A sequential object: the functions that it understands, by name, with their code for the search."""
 
     name: str
     functions: dict[str, int]
 
 
-REGISTER: Final = Model(name="register", functions={"read": READ, "write": WRITE})
-CAS_REGISTER: Final = Model(name="cas-register", functions={"read": READ, "write": WRITE, "cas": CAS})
+REGISTER: Final = _Model(name="register", functions={"read": READ, "write": WRITE})
+CAS_REGISTER: Final = _Model(name="cas-register", functions={"read": READ, "write": WRITE, "cas": CAS})
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     returned: NDArray[np.int64]
 
 
-def encode(operations: Iterable[Operation], model: Model = CAS_REGISTER) -> Columns:
+def encode(operations: Iterable[Operation], model: _Model = CAS_REGISTER) -> Columns:
     """Number keys and values, and lay out the operations in columns.
 
     Operations that constrain nothing are left out: those that failed, reads of unknown outcome, other functions.
@@ -137,7 +137,7 @@ _NAMED_VALUES_MAX: Final = 6
 _SHOWN_MAX: Final = 8
 
 
-class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+class RefutedKey(msgspec.Struct, frozen=True, kw_only=True):
     """What the search says of one key: `failed` passes in no order; `explained` operations go before it in one.
 
     `must` are a few operations that suffice to prove it, whatever the register held at event `since` (None: nothing,
@@ -154,7 +154,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
 
 
-def explain(refusal: Refusal, proof: Proof | None = None) -> Finding:
+def explain(refusal: RefutedKey, proof: VerdictProof | None = None) -> Finding:
     """The most telling reason why `refusal.failed` passes in no order; `proof` goes with it."""
     reason = _Subhistory(refusal.subhistory).reason(refusal.failed)
     anomaly, operations, steps = reason or ("non-linearizable", (), ())
@@ -192,7 +192,7 @@ def _named(value: Value) -> str:
     return "nothing (the value before any write)" if value is None else repr(value)
 
 
-def _search_words(refusal: Refusal) -> list[str]:
+def _search_words(refusal: RefutedKey) -> list[str]:
     sentences = [
         f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order; "
         f"in no order may the register then hold {_named(sees(refusal.failed))}."
@@ -210,7 +210,7 @@ def _search_words(refusal: Refusal) -> list[str]:
     return sentences
 
 
-def _proof_words(refusal: Refusal) -> list[str]:
+def _proof_words(refusal: RefutedKey) -> list[str]:
     """The few operations that prove it by themselves."""
     if not refusal.must:
         return []

@@ -23,7 +23,7 @@ import msgspec
 
 from fencepost.checkers import _core
 from fencepost.harness.history import Operation
-from fencepost.harness.verdict import Proof
+from fencepost.harness.verdict import VerdictProof
 
 READ: Final = 0
 WRITE: Final = 1
@@ -32,7 +32,7 @@ CAS: Final = 2
 NEVER: Final = float("inf")
 
 
-class Row(msgspec.Struct, frozen=True):
+class ProofRow(msgspec.Struct, frozen=True):
     """One operation: `returned` is NEVER when its outcome is unknown."""
 
     f: int
@@ -42,7 +42,7 @@ class Row(msgspec.Struct, frozen=True):
     returned: float
 
 
-def step(state: int, row: Row) -> int | None:
+def step(state: int, row: ProofRow) -> int | None:
     """The register's value after `row`, or None where `state` forbids it."""
     if row.f == WRITE:
         return row.a
@@ -51,7 +51,7 @@ def step(state: int, row: Row) -> int | None:
     return row.b if row.f == CAS else state
 
 
-def linearize(rows: Sequence[Row], initial: int = 0, optional: Collection[int] = ()) -> list[int] | None:
+def linearize(rows: Sequence[ProofRow], initial: int = 0, optional: Collection[int] = ()) -> list[int] | None:
     """Find an order that explains all rows, by trying every one.
 
     Args:
@@ -86,7 +86,7 @@ def linearize(rows: Sequence[Row], initial: int = 0, optional: Collection[int] =
     return None
 
 
-def explains(rows: Sequence[Row], order: Sequence[int], initial: int = 0) -> bool:
+def explains(rows: Sequence[ProofRow], order: Sequence[int], initial: int = 0) -> bool:
     """Whether `order` explains `rows`: each row at most once, all that returned, in real time, every step allowed."""
     placed = set(order)
     if len(placed) != len(order):
@@ -109,7 +109,7 @@ def explains(rows: Sequence[Row], order: Sequence[int], initial: int = 0) -> boo
 INITIAL: Final = 0
 
 
-class Window(Protocol):
+class _Window(Protocol):
     """The shape of a proof: row numbers of one key's operations; `since` None is the beginning of the history."""
 
     @property
@@ -124,17 +124,17 @@ class Window(Protocol):
     def shown(self) -> Sequence[tuple[int, int]]: ...
 
 
-def made(row: Row) -> int | None:
+def made(row: ProofRow) -> int | None:
     """The value that an operation leaves; None for a read."""
     return None if row.f == READ else row.a if row.f == WRITE else row.b
 
 
-def seen(row: Row) -> int | None:
+def seen(row: ProofRow) -> int | None:
     """The value that an operation found; None for a write."""
     return None if row.f == WRITE else row.a
 
 
-def refuted(rows: Sequence[Row], window: Window) -> str | None:
+def refuted(rows: Sequence[ProofRow], window: _Window) -> str | None:
     """Check a proof that the operations of one key have no order.
 
     Args:
@@ -169,11 +169,11 @@ def refuted(rows: Sequence[Row], window: Window) -> str | None:
         could = other.f != READ and other.invoked <= window.until and until[i] >= since
         if could and made(other) in wanted and i not in named:
             return f"operation {i} is left out, and made a value that was seen"
-    calls = [Row(rows[i].f, rows[i].a, rows[i].b, rows[i].invoked, until[i]) for i in window.must]
+    calls = [ProofRow(rows[i].f, rows[i].a, rows[i].b, rows[i].invoked, until[i]) for i in window.must]
     for i in window.may:
         may = rows[i]
         early = may.invoked < since and until[i] <= window.until
-        calls.append(Row(may.f, may.a, may.b, may.invoked, until[i] if early else NEVER))
+        calls.append(ProofRow(may.f, may.a, may.b, may.invoked, until[i] if early else NEVER))
     optional = range(len(window.must), len(calls))
     for start in sorted(_starts(rows, since, wanted)):
         order = linearize(calls, start, optional)
@@ -182,7 +182,7 @@ def refuted(rows: Sequence[Row], window: Window) -> str | None:
     return None
 
 
-def _is_shown(rows: Sequence[Row], row: int, by: int) -> bool:
+def _is_shown(rows: Sequence[ProofRow], row: int, by: int) -> bool:
     """`row` alone made a value, not the initial one either, and `by` saw it."""
     value = made(rows[row])
     if row == by or value is None or value == INITIAL or seen(rows[by]) != value:
@@ -190,19 +190,19 @@ def _is_shown(rows: Sequence[Row], row: int, by: int) -> bool:
     return sum(made(other) == value for other in rows) == 1
 
 
-def _starts(rows: Sequence[Row], since: float, wanted: set[int | None]) -> set[int]:
+def _starts(rows: Sequence[ProofRow], since: float, wanted: set[int | None]) -> set[int]:
     """What the register may hold at `since`: of the values that nobody saw, one stands for all."""
     held = {INITIAL} | {value for row in rows if row.invoked < since and (value := made(row)) is not None}
     return {*(held & wanted), *sorted(held - wanted)[:1]}
 
 
-def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | None) -> Proof:
+def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | None) -> VerdictProof:
     """A proof of the native core as a verdict keeps it; `operations` are those that its rows number."""
 
     def named(rows: Sequence[int]) -> tuple[int, ...]:
         return tuple(sorted(operations[row].invoke_index for row in rows))
 
-    return Proof(
+    return VerdictProof(
         kind=native.kind,
         key=key,
         rows=named(native.must),
@@ -213,6 +213,6 @@ def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | No
     )
 
 
-def order_of(result: _core.KeyResult, operations: Sequence[Operation], key: str | None) -> Proof:
+def order_of(result: _core.KeyResult, operations: Sequence[Operation], key: str | None) -> VerdictProof:
     """The order that the native core found for a key, as a verdict keeps it."""
-    return Proof(kind="order", key=key, rows=tuple(operations[row].invoke_index for row in result.order))
+    return VerdictProof(kind="order", key=key, rows=tuple(operations[row].invoke_index for row in result.order))

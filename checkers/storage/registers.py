@@ -24,13 +24,13 @@ from fencepost.checkers.storage.register_anomalies import (
     READ,
     WRITE,
     Columns,
-    Refusal,
+    RefutedKey,
     encode,
     explain,
 )
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Budget, Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, SearchBudget, Verdict
 
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
@@ -137,7 +137,7 @@ def rules_of(reads: int, swaps: int) -> tuple[Rule, ...]:
     )
 
 
-def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
+def search(columns: Columns, budget: SearchBudget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
     """The native search over encoded operations; results stand in the order of `columns.keys`."""
     return _core.check_registers(
         columns.key,
@@ -213,7 +213,7 @@ def finding(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
     minimal = result.minimal or result.proof
     proof = None if minimal is None else proof_of(minimal, columns.operations, failed.key)
     return explain(
-        Refusal(
+        RefutedKey(
             failed=failed,
             subhistory=subhistory,
             explained=len(result.order),

@@ -15,7 +15,7 @@ from fencepost.harness.verdict import Facts
 LACKS: Final = "no leader changed and no fault touched a voting node after it was sent"
 
 
-class Risk:
+class StoreRisk:
     """By when the last disturbance was over."""
 
     def __init__(self, history: History, facts: Facts) -> None:

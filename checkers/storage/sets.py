@@ -17,7 +17,7 @@ from fencepost.checkers.facts.positions import is_ok, weak_reads
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, rule, seconds
 from fencepost.checkers.findings.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.checkers.storage.register_anomalies import describe
-from fencepost.checkers.storage.risk import LACKS, Risk
+from fencepost.checkers.storage.risk import LACKS, StoreRisk
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
@@ -45,7 +45,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = {name: rows(own) for name, own in counted_in(sets).items()}
     weak = weak_reads(facts)
     findings = [] if weak else [finding for one in sets for finding in one.findings()]
-    risk = Risk(history, facts)
+    risk = StoreRisk(history, facts)
     due = [add for one in sets for add in one.exposed()]
     at_risk = [add for add in due if risk.runs(add)]
     return [
@@ -76,7 +76,7 @@ def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Do
 
 
 def _rules(
-    sets: Sequence["SetHistory"], risk: Risk, weak: str, at_risk: int, findings: Sequence[Finding]
+    sets: Sequence["SetHistory"], risk: StoreRisk, weak: str, at_risk: int, findings: Sequence[Finding]
 ) -> tuple[Rule, ...]:
     """The rules about elements, and how often each could have fired; what is lost was at risk, whatever is known."""
     lost = Counter(finding.anomaly for finding in findings)
@@ -135,7 +135,7 @@ class SetHistory:
         """How many elements strong reads show."""
         return len(frozenset[Value]().union(*self._members.values()))
 
-    def seen_before_the_last(self, risk: Risk | None = None) -> int:
+    def seen_before_the_last(self, risk: StoreRisk | None = None) -> int:
         """How many elements had been shown before the last strong read was invoked, and then were at `risk`."""
         last = self.reads[-1].invoke_index if self.reads else -1
         earlier = [o for o in self.reads if (o.complete_index or 0) < last and (risk is None or risk.runs(o))]

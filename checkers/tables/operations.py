@@ -21,7 +21,7 @@ from fencepost.checkers.tables.events import ended, events_of
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.harness.base.errors import Contradiction, MalformedHistory
 from fencepost.harness.history import UNNAMED_NODE, Event, History, Operation, Outcome, Value
-from fencepost.harness.verdict import Budget, Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, SearchBudget, Validity, Verdict, Witness
 from fencepost.harness.verdict.figures import OperationTableFigures
 from fencepost.harness.verdict.tables import CAS_REGISTER, ShownRows
 
@@ -52,7 +52,7 @@ _HINT: Final = "docs/reference/operations-table.md says what each column means"
 Column = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class OperationRows(NamedTuple):
     """Operations in columns, as `COLUMNS`."""
 
     key: Column
@@ -63,8 +63,8 @@ class Rows(NamedTuple):
     invoked: Column
     returned: Column
 
-    def at(self, places: Any) -> "Rows":
-        return Rows(*(np.ascontiguousarray(column[places]) for column in self))
+    def at(self, places: Any) -> "OperationRows":
+        return OperationRows(*(np.ascontiguousarray(column[places]) for column in self))
 
 
 class BadRow(MalformedHistory):
@@ -93,7 +93,7 @@ class Operations(ParquetFiles):
         except BadRow as error:
             raise MalformedHistory(f"{self.source}: {error.message}", hint=error.hint) from None
 
-    def read(self, keys: Sequence[int] | None = None) -> Rows:
+    def read(self, keys: Sequence[int] | None = None) -> OperationRows:
         """The rows of these keys, or all, in no particular order."""
         chosen = None if keys is None else ds.field("key").isin(list(keys))
         return self.query(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=chosen)))
@@ -139,7 +139,7 @@ class TableOperations(Sequence[Operation]):
     A table has no events: an operation's times stand for the numbers of its events.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: OperationRows) -> None:
         self.rows: Final = in_order(rows)
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class _Values(Sequence[Value]):
         return number or None
 
 
-def judged(rows: Rows, facts: Facts) -> Verdict:
+def judged(rows: OperationRows, facts: Facts) -> Verdict:
     """Judge whole keys by the checker of registers; raises BadRow for the first row, by key, that means nothing."""
     refuse_bad_row(rows)
     # A read of unknown outcome constrains nothing, and makes no key of its own.
@@ -219,11 +219,11 @@ def judged(rows: Rows, facts: Facts) -> Verdict:
     )
 
 
-def _budget(budget: Budget, operations: int) -> Budget:
+def _budget(budget: SearchBudget, operations: int) -> SearchBudget:
     """The budget that was asked for, or for a large table more than the usual one."""
-    if budget != Budget():
+    if budget != SearchBudget():
         return budget
-    return Budget(
+    return SearchBudget(
         steps=max(budget.steps, STEPS_PER_OPERATION * operations),
         memory_bytes=budget.memory_bytes,
         wall_s=max(budget.wall_s, _WALL_S_PER_OPERATION * operations),
@@ -255,9 +255,9 @@ def check_types(types: dict[str, str], source: str) -> None:
             )
 
 
-def rows_of(table: Any) -> Rows:
+def rows_of(table: Any) -> OperationRows:
     """An Arrow table, of `COLUMNS` by name, as columns; raises MalformedHistory where one is null."""
-    return Rows(*(_column_of(table, name) for name in COLUMNS))
+    return OperationRows(*(_column_of(table, name) for name in COLUMNS))
 
 
 def _column_of(table: Any, name: str) -> Column:
@@ -270,7 +270,7 @@ def _column_of(table: Any, name: str) -> Column:
     return np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
 
 
-def in_order(rows: Rows) -> Rows:
+def in_order(rows: OperationRows) -> OperationRows:
     """The rows in `ORDER`. Sorting is spared where they are; beyond the invocation it decides among few."""
     key, invoked = rows.key, rows.invoked
     if not np.all((key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & (invoked[:-1] <= invoked[1:]))):
@@ -279,16 +279,16 @@ def in_order(rows: Rows) -> Rows:
     if not tied.any():
         return rows
     places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    among = Rows(*(column[places] for column in rows))
+    among = OperationRows(*(column[places] for column in rows))
     order = np.lexsort([getattr(among, name) for name in reversed(ORDER)])
     columns = []
     for column, own in zip(rows, among, strict=True):
         columns.append(column.copy())
         columns[-1][places] = own[order]
-    return Rows(*columns)
+    return OperationRows(*columns)
 
 
-def refuse_bad_row(rows: Rows) -> None:
+def refuse_bad_row(rows: OperationRows) -> None:
     """Raise BadRow for the first row, by key, invocation and process, that means nothing."""
     cas, late = rows.f == CAS, (rows.returned >= 0) & (rows.returned < rows.invoked)
     rules: list[tuple[Any, Callable[[int], str]]] = [

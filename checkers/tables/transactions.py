@@ -52,7 +52,7 @@ Column = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-class Transactions(ParquetFiles):
+class TransactionTable(ParquetFiles):
     """The Parquet file or files of one table of transactions; raises MalformedHistory for other columns."""
 
     def __init__(self, path: Path, model: str | None = None) -> None:
@@ -63,7 +63,7 @@ class Transactions(ParquetFiles):
         """The verdict on the table by the consistency model that is required first; raises MalformedHistory."""
         return judged(self.read(), facts, self.source)
 
-    def read(self, numbers: Collection[int] | None = None) -> "Rows":
+    def read(self, numbers: Collection[int] | None = None) -> "_Rows":
         """The transactions of these numbers, or all, in the order of invocation."""
         lists = self.model == LIST_APPEND
         columns = schema(lists=lists).names
@@ -111,7 +111,7 @@ def _named(witness: Witness) -> set[int]:
     return {*witness.transactions, *(int(number) for step in witness.steps for number in _NAMED.findall(step))}
 
 
-def _sizes(rows: "Rows") -> Sequence[int]:
+def _sizes(rows: "_Rows") -> Sequence[int]:
     """Of each transaction: itself, its micro-operations, and the elements that it read."""
     c = rows.columns
     ops = c.first[1:] - c.first[:-1]
@@ -127,7 +127,7 @@ def _events_in(history: History, witness: Witness) -> tuple[int, ...]:
     return tuple(sorted(index for index in indexes if index is not None))
 
 
-def judged(rows: "Rows", facts: Facts, source: str) -> Verdict:
+def judged(rows: "_Rows", facts: Facts, source: str) -> Verdict:
     """Judge all rows of a table; raises MalformedHistory in the table's own numbers."""
     columns = rows.numbered()
     try:
@@ -152,7 +152,7 @@ def judged(rows: "Rows", facts: Facts, source: str) -> Verdict:
     )
 
 
-def _renamed(witness: Witness, rows: "Rows") -> Witness:
+def _renamed(witness: Witness, rows: "_Rows") -> Witness:
     """A witness by the numbers and the times of the table, in place of those of the rows that were judged."""
     assert witness.proof is not None
     chosen, columns, numbers = list(witness.proof.rows), rows.columns, rows.numbers
@@ -191,7 +191,7 @@ class TableTransactions(Sequence[Operation]):
     A table has no events: the number of its row stands for that of a transaction's invocation.
     """
 
-    def __init__(self, rows: "Rows") -> None:
+    def __init__(self, rows: "_Rows") -> None:
         self._rows = rows
 
     def __len__(self) -> int:
@@ -232,10 +232,10 @@ class TableTransactions(Sequence[Operation]):
         ]
 
 
-def rows_of(table: Any, *, lists: bool, source: str) -> "Rows":
+def rows_of(table: Any, *, lists: bool, source: str) -> "_Rows":
     """The rows of a whole table, which break no rule; raises MalformedHistory."""
     try:
-        rows = Rows(table, lists=lists)
+        rows = _Rows(table, lists=lists)
     except MalformedHistory as error:
         raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
     broken = rows.broken()
@@ -305,7 +305,7 @@ def _check_fields(given: Any, wanted: Any, source: str) -> None:
             raise MalformedHistory(f"{source}: field {field.name!r} of `ops` {has}, expected {field.type}", hint=_HINT)
 
 
-class Rows:
+class _Rows:
     """Transactions of an Arrow batch or table in the order of invocation, as arrays; raises MalformedHistory.
 
     `numbers` names each; `columns` has keys as they stand in the table, not numbered.

@@ -9,7 +9,7 @@ import numpy as np
 from fencepost.checkers.transactions import weak_isolation
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.exhaustion import Exhaustion
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof
+from fencepost.checkers.transactions.proof import CycleProof, ListProof, NativeAnomaly, RegisterProof
 from fencepost.checkers.transactions.words import TransactionFinding, Words
 
 #: Findings of one name that are confirmed and told; the others are counted.
@@ -45,7 +45,7 @@ class TransactionFindings:
         """Return the anomalies that rule out a model."""
         return [name for name in self.counts if model in self._rules_out([name])]
 
-    def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
+    def take(self, anomalies: Iterable[NativeAnomaly], cycles: Iterable[CycleProof], suffix: str = "") -> None:
         """Confirm findings and describe them; those that the rows do not confirm are `contradictions`.
 
         Args:
@@ -89,7 +89,7 @@ class TransactionFindings:
         self.counts[exhaustion.name] += 1
         self.told.append(self._words.exhaustion(exhaustion))
 
-    def _own_written(self, anomalies: list[Anomaly]) -> list[Anomaly]:
+    def _own_written(self, anomalies: list[NativeAnomaly]) -> list[NativeAnomaly]:
         """Return the reads that contradict their transaction after it had written to their key."""
         internal = [anomaly for anomaly in anomalies if anomaly.name == "internal"]
         c = self._columns
@@ -101,7 +101,7 @@ class TransactionFindings:
             wrote |= (earlier < op) & (c.kind[earlier] == WRITE) & (c.key[earlier] == c.key[op])
         return [internal[place] for place in np.flatnonzero(wrote).tolist()]
 
-    def _lacks_own(self, anomaly: Anomaly) -> bool:
+    def _lacks_own(self, anomaly: NativeAnomaly) -> bool:
         """Whether a read that contradicts its transaction lacks what that had written; a list ends with it."""
         c = self._columns
         ops = slice(int(c.first[anomaly.transaction]), anomaly.op)

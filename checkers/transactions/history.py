@@ -33,12 +33,12 @@ from fencepost.checkers.transactions.columns import (
 from fencepost.checkers.transactions.exhaustion import Exhaustion
 from fencepost.checkers.transactions.findings import SHOWN_MAX
 from fencepost.checkers.transactions.native import RULE, WrittenTwice
-from fencepost.checkers.transactions.proof import Anomaly, Cycle
+from fencepost.checkers.transactions.proof import CycleProof, NativeAnomaly
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Proof, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict, VerdictProof, Witness
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
 
 EXPOSURE_OF: Final = "reads in ok transactions of what another transaction writes"
@@ -251,19 +251,21 @@ def _witness(finding: TransactionFinding, operations: Sequence[Operation]) -> Wi
     )
 
 
-def _proof(finding: TransactionFinding, operations: Sequence[Operation]) -> Proof:
+def _proof(finding: TransactionFinding, operations: Sequence[Operation]) -> VerdictProof:
     rows = tuple(operations[t].invoke_index for t in finding.transactions)
     proof = finding.proof
     match proof:
-        case Cycle():
-            return Proof(kind="cycle", rows=rows, name=proof.name, links=tuple(tuple(step) for step in proof.steps))
+        case CycleProof():
+            return VerdictProof(
+                kind="cycle", rows=rows, name=proof.name, links=tuple(tuple(step) for step in proof.steps)
+            )
         case CommitCircle():
             links: list[tuple[int | str, ...]] = []
             for weak in proof.steps:
                 links.append((*weak.step, weak.read, len(weak.path)))
                 links.extend((*step,) for step in weak.path)
-            return Proof(kind="circle", rows=rows, name=proof.name, links=tuple(links))
+            return VerdictProof(kind="circle", rows=rows, name=proof.name, links=tuple(links))
         case Exhaustion():
-            return Proof(kind="exhaustion", rows=rows, name=proof.name)
-        case Anomaly():
-            return Proof(kind="finding", rows=rows, name=proof.name, links=(tuple(proof[1:]),))
+            return VerdictProof(kind="exhaustion", rows=rows, name=proof.name)
+        case NativeAnomaly():
+            return VerdictProof(kind="finding", rows=rows, name=proof.name, links=(tuple(proof[1:]),))

@@ -7,7 +7,7 @@ import numpy as np
 from fencepost.checkers import _core
 from fencepost.checkers.findings.impossible import named
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
+from fencepost.checkers.transactions.proof import CycleProof, CycleStep, NativeAnomaly
 from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory
 
 RULE: Final = "every value may be written to a key once only"
@@ -123,8 +123,10 @@ def judge_registers(
         raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
-def findings_of(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:
+def findings_of(report: _core.TransactionReport) -> tuple[list[NativeAnomaly], list[CycleProof]]:
     """The report's anomalies and cycles as values."""
-    anomalies = [Anomaly(*fields) for fields in report.anomalies]
-    cycles = [Cycle(name, shortest, tuple(Step(*step) for step in steps)) for name, shortest, steps in report.cycles]
+    anomalies = [NativeAnomaly(*fields) for fields in report.anomalies]
+    cycles = [
+        CycleProof(name, shortest, tuple(CycleStep(*step) for step in steps)) for name, shortest, steps in report.cycles
+    ]
     return anomalies, cycles

@@ -23,7 +23,7 @@ _RW: Final[dict[str, tuple[int, int, bool | None]]] = {
 }
 
 
-class Anomaly(NamedTuple):
+class NativeAnomaly(NamedTuple):
     """One finding of the native module: transactions, micro-operations, key and value; -1 where there is none."""
 
     name: str
@@ -35,7 +35,7 @@ class Anomaly(NamedTuple):
     value: int
 
 
-class Step(NamedTuple):
+class CycleStep(NamedTuple):
     """One edge of a cycle: the transactions, its kind, a micro-operation of each, and the rows that show the order."""
 
     before: int
@@ -47,15 +47,15 @@ class Step(NamedTuple):
     shown_too: int
 
 
-class Cycle(NamedTuple):
+class CycleProof(NamedTuple):
     """A cycle of one class; `shortest`: no shorter one exists."""
 
     name: str
     shortest: bool
-    steps: tuple[Step, ...]
+    steps: tuple[CycleStep, ...]
 
 
-class Rows:
+class _Rows:
     """The few questions that rules ask of the columns."""
 
     def __init__(self, columns: TransactionColumns) -> None:
@@ -108,19 +108,19 @@ class Rows:
         return any(other > op and self.is_write(other, t) and self.key(other) == self.key(op) for other in self.ops(t))
 
 
-def realtime(rows: Rows, step: Step) -> bool:
+def realtime(rows: _Rows, step: CycleStep) -> bool:
     """`before` was completed before `after` was invoked."""
     c = rows.columns
     return rows.is_ok(step.before) and int(c.completed[step.before]) < int(c.invoked[step.after])
 
 
-def process(rows: Rows, step: Step) -> bool:
+def process(rows: _Rows, step: CycleStep) -> bool:
     """Whether `before` was completed before `after` was invoked, both by one process."""
     c = rows.columns
     return int(c.process[step.before]) == int(c.process[step.after]) and realtime(rows, step)
 
 
-def is_cycle(cycle: Cycle) -> bool:
+def is_cycle(cycle: CycleProof) -> bool:
     """The steps join, no transaction comes twice, and their kinds make the class that the cycle is said to be of."""
     steps = cycle.steps
     joined = all(step.after == steps[(place + 1) % len(steps)].before for place, step in enumerate(steps))
@@ -149,7 +149,7 @@ class ListProof:
     """The rules for lists to which transactions append."""
 
     def __init__(self, columns: TransactionColumns) -> None:
-        self.rows = Rows(columns)
+        self.rows = _Rows(columns)
 
     def shows(self, read: int, write: int) -> bool:
         """Whether a read ends with what was appended, but for appends of its own transaction, or for -1 is empty."""
@@ -172,11 +172,11 @@ class ListProof:
         """Whether a transaction took effect."""
         return self.rows.happened(t, self._read)
 
-    def cycle(self, cycle: Cycle) -> bool:
+    def cycle(self, cycle: CycleProof) -> bool:
         """Whether every edge of a cycle holds."""
         return is_cycle(cycle) and all(self.step(step) for step in cycle.steps)
 
-    def step(self, step: Step) -> bool:
+    def step(self, step: CycleStep) -> bool:
         """Whether one edge holds."""
         rows = self.rows
         if step.kind in ("realtime", "process"):
@@ -197,7 +197,7 @@ class ListProof:
                 return self._appended_before(step)
         return False
 
-    def _appended_before(self, step: Step) -> bool:
+    def _appended_before(self, step: CycleStep) -> bool:
         """Whether one read shows the first append, and the second behind it or not at all."""
         rows = self.rows
         if not rows.is_write(step.before_op, step.before) or not rows.is_write(step.after_op, step.after):
@@ -209,7 +209,7 @@ class ListProof:
         ordered = first in seen and (second not in seen or seen.index(first) < seen.index(second))
         return ordered and self.happened(step.before) and self.happened(step.after)
 
-    def anomaly(self, claim: Anomaly) -> bool:
+    def anomaly(self, claim: NativeAnomaly) -> bool:
         """Whether a finding apart from cycles holds."""
         rows = self.rows
         op, than, t = claim.op, claim.than, claim.transaction
@@ -274,7 +274,7 @@ class ListProof:
         outside = len(seen) - len(own)
         return seen[:outside] if outside >= 0 and seen[outside:] == own else seen
 
-    def _ends_amid(self, claim: Anomaly, seen: list[int]) -> bool:
+    def _ends_amid(self, claim: NativeAnomaly, seen: list[int]) -> bool:
         rows = self.rows
         outside = self._external(claim.op, claim.transaction)
         return (
@@ -286,7 +286,7 @@ class ListProof:
             and self.happened(claim.other)
         )
 
-    def _against_its_order(self, claim: Anomaly, seen: list[int]) -> bool:
+    def _against_its_order(self, claim: NativeAnomaly, seen: list[int]) -> bool:
         """A list shows an append, and the same transaction's earlier one of that key behind it or not at all."""
         rows, first = self.rows, claim.than
         behind = [
@@ -326,7 +326,7 @@ class RegisterProof:
     """The rules for registers of which every write writes a value of its own."""
 
     def __init__(self, columns: TransactionColumns) -> None:
-        self.rows = Rows(columns)
+        self.rows = _Rows(columns)
 
     def shows(self, read: int, write: int) -> bool:
         """Whether a read shows the version of a write, or for -1 nothing."""
@@ -344,13 +344,13 @@ class RegisterProof:
         """Whether a transaction took effect."""
         return self.rows.happened(t, self._read)
 
-    def cycle(self, cycle: Cycle) -> bool:
+    def cycle(self, cycle: CycleProof) -> bool:
         """Whether every edge of a cycle of transactions, or of versions, holds."""
         if cycle.name == "cyclic-versions":
             return self._versions(cycle)
         return is_cycle(cycle) and all(self.step(step) for step in cycle.steps)
 
-    def _versions(self, cycle: Cycle) -> bool:
+    def _versions(self, cycle: CycleProof) -> bool:
         """Versions of one key, each before the next; a step names the micro-operations that bear them."""
         steps, rows = cycle.steps, self.rows
         values = [(rows.value(step.before_op), rows.value(step.after_op)) for step in steps]
@@ -358,7 +358,7 @@ class RegisterProof:
         one_key = len({rows.key(op) for step in steps for op in (step.before_op, step.after_op)}) == 1
         return joined and one_key and all(self._precedes(step) for step in steps)
 
-    def step(self, step: Step) -> bool:
+    def step(self, step: CycleStep) -> bool:
         """Whether one edge holds."""
         rows = self.rows
         if step.kind in ("realtime", "process"):
@@ -377,7 +377,7 @@ class RegisterProof:
                 return rows.is_write(a, step.before) and rows.is_write(b, step.after) and self._precedes(step)
         return False
 
-    def _precedes(self, step: Step) -> bool:
+    def _precedes(self, step: CycleStep) -> bool:
         """The value at `before_op` is an earlier version than that at `after_op`.
 
         `shown` and `shown_too` name the micro-operations that say so: of one transaction that read the one and then
@@ -400,7 +400,7 @@ class RegisterProof:
         c = rows.columns
         return rows.is_ok(s) and self.happened(t) and int(c.completed[s]) < int(c.invoked[t])
 
-    def anomaly(self, claim: Anomaly) -> bool:
+    def anomaly(self, claim: NativeAnomaly) -> bool:
         """Whether a finding apart from cycles holds."""
         rows = self.rows
         op, than, t = claim.op, claim.than, claim.transaction

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
-from fencepost.checkers.transactions.proof import ListProof, RegisterProof, Step
+from fencepost.checkers.transactions.proof import CycleStep, ListProof, RegisterProof
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.verdict import Stop
 
@@ -52,9 +52,9 @@ class CommitStep(NamedTuple):
     read the version of `step.after_op` of the same key instead (-1: nothing). Without a path, `step` stands for itself.
     """
 
-    step: Step
+    step: CycleStep
     read: int
-    path: tuple[Step, ...]
+    path: tuple[CycleStep, ...]
 
 
 class CommitCircle(NamedTuple):
@@ -79,7 +79,8 @@ def commits(
     if not report.circle:
         return _stop_of(report)
     commit_steps = tuple(
-        CommitStep(Step(*step), read, tuple(Step(*other) for other in path)) for step, read, path in report.circle
+        CommitStep(CycleStep(*step), read, tuple(CycleStep(*other) for other in path))
+        for step, read, path in report.circle
     )
     circle = CommitCircle(_name(level, commit_steps), commit_steps)
     if not is_circle(ListProof(columns) if lists else RegisterProof(columns), circle):

@@ -10,7 +10,7 @@ import numpy as np
 from fencepost.checkers.transactions import weak_isolation
 from fencepost.checkers.transactions.columns import NIL, WRITE, TransactionColumns
 from fencepost.checkers.transactions.exhaustion import Exhaustion
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
+from fencepost.checkers.transactions.proof import CycleProof, CycleStep, NativeAnomaly
 from fencepost.harness.verdict import Edge, EdgeKind
 
 
@@ -27,7 +27,7 @@ class TransactionFinding:
     steps: tuple[str, ...]
     edges: tuple[Edge, ...] = ()
     shortest: bool = True
-    proof: Anomaly | Cycle | weak_isolation.CommitCircle | Exhaustion
+    proof: NativeAnomaly | CycleProof | weak_isolation.CommitCircle | Exhaustion
 
 
 class Words:
@@ -36,13 +36,13 @@ class Words:
     def __init__(self, columns: TransactionColumns) -> None:
         self._columns = columns
 
-    def anomaly(self, anomaly: Anomaly) -> TransactionFinding:
+    def anomaly(self, anomaly: NativeAnomaly) -> TransactionFinding:
         rows = dict.fromkeys(t for t in (anomaly.transaction, anomaly.other) if t >= 0)
         return TransactionFinding(
             anomaly=anomaly.name, transactions=tuple(rows), steps=(self._sentence(anomaly),), proof=anomaly
         )
 
-    def cycle(self, cycle: Cycle) -> TransactionFinding:
+    def cycle(self, cycle: CycleProof) -> TransactionFinding:
         if cycle.name.startswith("cyclic-versions"):
             rows = dict.fromkeys(t for step in cycle.steps for t in (step.before, step.after) if t >= 0)
             edges = tuple(map(self._version_edge, cycle.steps))
@@ -59,7 +59,7 @@ class Words:
             proof=cycle,
         )
 
-    def _edge(self, step: Step) -> Edge:
+    def _edge(self, step: CycleStep) -> Edge:
         return Edge(
             source=step.before,
             target=step.after,
@@ -68,14 +68,14 @@ class Words:
             shown_by=self._shown_by(step),
         )
 
-    def _version_edge(self, step: Step) -> Edge:
+    def _version_edge(self, step: CycleStep) -> Edge:
         before, after = str(self._value(step.before_op)), str(self._value(step.after_op))
         key, text = self._key(step.before_op), self._why(step)
         return Edge(
             source=before, target=after, kind=EdgeKind.BEFORE, text=text, key=key, shown_by=self._shown_by(step)
         )
 
-    def _shown_by(self, step: Step) -> tuple[int, ...]:
+    def _shown_by(self, step: CycleStep) -> tuple[int, ...]:
         """The transactions of the rows that show the order."""
         return tuple(dict.fromkeys(self._owner(op) for op in (step.shown, step.shown_too) if op >= 0))
 
@@ -148,7 +148,7 @@ class Words:
     def _owner(self, op: int) -> int:
         return int(np.searchsorted(self._columns.first, op, side="right")) - 1
 
-    def _because(self, step: Step) -> str:
+    def _because(self, step: CycleStep) -> str:
         if step.kind == "realtime":
             return f"T{step.before} was completed before T{step.after} was invoked"
         if step.kind == "process":
@@ -156,13 +156,13 @@ class Words:
             return f"process {process} was done with T{step.before} before it began T{step.after}"
         return self._dependency(step)
 
-    def _dependency(self, step: Step) -> str:
+    def _dependency(self, step: CycleStep) -> str:
         raise NotImplementedError
 
-    def _sentence(self, anomaly: Anomaly) -> str:
+    def _sentence(self, anomaly: NativeAnomaly) -> str:
         raise NotImplementedError
 
-    def _why(self, step: Step) -> str:
+    def _why(self, step: CycleStep) -> str:
         raise NotImplementedError
 
 
@@ -172,7 +172,7 @@ class ListWords(Words):
         seen = [str(self._name(value)) for value in c.elements[int(c.start[op]) : int(c.start[op + 1])].tolist()]
         return f"[{' '.join(seen if len(seen) <= 8 else ['...', *seen[-7:]])}]"
 
-    def _dependency(self, step: Step) -> str:
+    def _dependency(self, step: CycleStep) -> str:
         a, b, key = step.before_op, step.after_op, self._key(step.before_op)
         match step.kind:
             case "wr":
@@ -188,7 +188,7 @@ class ListWords(Words):
             f"T{self._owner(step.shown)} shows, which read {seen}"
         )
 
-    def _sentence(self, anomaly: Anomaly) -> str:
+    def _sentence(self, anomaly: NativeAnomaly) -> str:
         t, other, key = f"T{anomaly.transaction}", f"T{anomaly.other}", f"key {self._key_name(anomaly.key)}"
         value = self._name(anomaly.value)
         match anomaly.name:
@@ -216,7 +216,7 @@ class ListWords(Words):
 
 
 class RegisterWords(Words):
-    def _dependency(self, step: Step) -> str:
+    def _dependency(self, step: CycleStep) -> str:
         a, b, key = step.before_op, step.after_op, self._key(step.before_op)
         match step.kind:
             case "wr":
@@ -231,7 +231,7 @@ class RegisterWords(Words):
             f"{self._why(step)}"
         )
 
-    def _why(self, step: Step) -> str:
+    def _why(self, step: CycleStep) -> str:
         if step.shown < 0:
             return "nothing was there before every value"
         s, t = self._owner(step.shown), self._owner(step.shown_too)
@@ -239,7 +239,7 @@ class RegisterWords(Words):
             return f"T{s} read the one and then wrote the other"
         return f"T{s} met the one, and was completed before T{t} was invoked, which met the other"
 
-    def _sentence(self, anomaly: Anomaly) -> str:
+    def _sentence(self, anomaly: NativeAnomaly) -> str:
         t, other, key = f"T{anomaly.transaction}", f"T{anomaly.other}", f"key {self._key_name(anomaly.key)}"
         value = self._name(anomaly.value)
         match anomaly.name:

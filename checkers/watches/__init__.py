@@ -14,8 +14,8 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule, shown
-from fencepost.checkers.watches.changes import Changes
-from fencepost.checkers.watches.heard import Event, Mark, Stretch, stretches
+from fencepost.checkers.watches.changes import KnownChanges
+from fencepost.checkers.watches.heard import Event, HeardStretch, Mark, stretches
 from fencepost.checkers.watches.listening import (
     BEFORE_START,
     BOOKMARK,
@@ -48,7 +48,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     """The judged stretches of listening, and the changes that were made."""
 
     heard: list[Heard]
-    changes: Changes
+    changes: KnownChanges
     findings: list[Finding]
 
     @property
@@ -60,7 +60,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return [(one, mark) for one in self.heard for mark in one.stretch.marks]
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class _Question(msgspec.Struct, frozen=True, kw_only=True):
     """One guarantee: the findings that break it, and by what it was put to the test, an operation for each time.
 
     `anomalies` are its rules: of each how often it could have fired.
@@ -119,49 +119,49 @@ def _covers_any(case: Case, one: Heard, mark: Mark) -> bool:
 
 
 QUESTIONS: Final = (
-    Question(
+    _Question(
         guarantee="watch-ordered",
         anomalies={REORDERED: _followers, BEFORE_START: lambda case: len(case.events)},
         exposure=_operations,
         exposure_of="events that listeners were told",
     ),
-    Question(
+    _Question(
         guarantee="watch-unique",
         anomalies={DUPLICATE: _followers},
         exposure=_operations,
         exposure_of="events that listeners were told",
     ),
-    Question(
+    _Question(
         guarantee=RELIABLE,
         anomalies={LOST: lambda case: len(_due(case))},
         exposure=_due,
         exposure_of="known changes that a listener had to be told of",
     ),
-    Question(
+    _Question(
         guarantee=ATOMIC,
         anomalies={SPLIT: lambda case: len(_transactions(case))},
         exposure=_transactions,
         exposure_of="transactions of several keys that a listener was told of",
     ),
-    Question(
+    _Question(
         guarantee=RESUMABLE,
         anomalies={LOST: lambda case: len(_missed(case))},
         exposure=_missed,
         exposure_of="known changes that were made before a resumed watch began, and that it had to tell",
     ),
-    Question(
+    _Question(
         guarantee="watch-bookmarkable",
         anomalies={BOOKMARK: lambda case: len(_bookmarks(case))},
         exposure=_bookmarks,
         exposure_of="bookmarks that cover a known change",
     ),
-    Question(
+    _Question(
         guarantee=BEFORE_DATA,
         anomalies=dict.fromkeys((DATA, REPLY), lambda case: len(_answers(case))),
         exposure=_answers,
         exposure_of="answers among the events that are newer than a known change",
     ),
-    Question(
+    _Question(
         guarantee="watch-truthful",
         anomalies={
             "invented-event": lambda case: len(case.events),
@@ -190,7 +190,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     listening = stretches(history)
     merged = facts.options.get("watches") == _MERGED
     blind = [] if merged else [event for stretch in listening for event in unplaced(stretch)]
-    changes = Changes(history, listening)
+    changes = KnownChanges(history, listening)
     judged = (judge_merged(one, changes) if merged else judge(one, changes, rules) for one in listening)
     heard = [] if blind else list(judged)
     findings = [*changes.findings, *(finding for one in heard for finding in one.findings)]
@@ -215,7 +215,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return verdicts
 
 
-def _of(question: Question, case: Case) -> list[Finding]:
+def _of(question: _Question, case: Case) -> list[Finding]:
     """List the findings that break this guarantee.
 
     A change that was made while its listener was away, and lost, is the resumption's; every other loss the sequence's.
@@ -227,7 +227,7 @@ def _of(question: Question, case: Case) -> list[Finding]:
     return [finding for finding in findings if (id(finding) in resumed) == (question.guarantee == RESUMABLE)]
 
 
-def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
+def _verdict(question: _Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
     findings = _of(question, case)
     exposed = rows(question.exposure(case))
     return Findings(
@@ -297,7 +297,7 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
     }
 
 
-def _store(stretch: Stretch) -> int:
+def _store(stretch: HeardStretch) -> int:
     """Where the node's store stood when the watch began; where the watch begins if nobody said."""
     return stretch.after if stretch.store is None else stretch.store
 

@@ -15,14 +15,14 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.findings.finding import Finding, by, seconds, shown
-from fencepost.checkers.watches.heard import Event, Mark, Stretch
+from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.harness.history import History, Operation, Outcome
 
 WRITES: Final = frozenset({"put", "cas", "delete", "put-all"})
 ENTRIES: Final = "entries"
 
 
-class Known(msgspec.Struct, frozen=True, gc=False):
+class KnownChange(msgspec.Struct, frozen=True, gc=False):
     """A change that was certainly made; `proof` shows it. `value` None: deleted, or not told."""
 
     position: int
@@ -36,12 +36,12 @@ class Known(msgspec.Struct, frozen=True, gc=False):
         return self.proof.completed_ns if self.proof.f in WRITES else None
 
 
-class Changes:
+class KnownChanges:
     """All known changes, and what of the events is not explained by any; cost O(n log n)."""
 
-    def __init__(self, history: History, heard: Iterable[Stretch]) -> None:
+    def __init__(self, history: History, heard: Iterable[HeardStretch]) -> None:
         heard = list(heard)
-        self.known: Final[dict[tuple[int, str], Known]] = {}
+        self.known: Final[dict[tuple[int, str], KnownChange]] = {}
         self.findings: Final[list[Finding]] = []
         self.explained: Final[list[Event]] = []
         self._taken: dict[int, Operation] = {}
@@ -61,11 +61,11 @@ class Changes:
                     self._explain(one)
                 elif type(one) is Mark and one.key and one.value is not None and one.value_position is not None:
                     self._add_shown(one.value_position, one.key, one.value, one.op)
-        self.ordered: Final[list[Known]] = sorted(self.known.values(), key=lambda k: (k.position, k.key))
+        self.ordered: Final[list[KnownChange]] = sorted(self.known.values(), key=lambda k: (k.position, k.key))
         self.positions: Final[list[int]] = [known.position for known in self.ordered]
 
     @property
-    def acknowledged(self) -> list[Known]:
+    def acknowledged(self) -> list[KnownChange]:
         return [known for known in self.ordered if known.proof.f in WRITES]
 
     def may_be_deleted(self, key: str, position: int, by_ns: int) -> bool:
@@ -87,7 +87,7 @@ class Changes:
         if op.type is Outcome.OK and position is not None:
             self._taken[position] = op
             for key, value in pairs:
-                self.known[position, key] = Known(position, key, value is None, value, op)
+                self.known[position, key] = KnownChange(position, key, value is None, value, op)
 
     def _add_shown(self, position: int, key: str, value: int, proof: Operation) -> None:
         """Record that a number in the store was put there, at the position that the store gives with it."""
@@ -99,7 +99,7 @@ class Changes:
         """Record that this write of unknown outcome took effect as a whole at `position`."""
         self._proven.setdefault(put.invoke_index, position)
         for key, value in _written(put):
-            self.known.setdefault((position, key), Known(position, key, value is None, value, proof))
+            self.known.setdefault((position, key), KnownChange(position, key, value is None, value, proof))
 
     def _explain(self, event: Event) -> None:
         if event.position is None:
@@ -135,7 +135,7 @@ class Changes:
             what = "deletion" if event.is_delete else "write"
             why = f"No {what} of {event.key} is acknowledged there, and none of unknown outcome was invoked by then."
             return _invented(event, None, why)
-        known = Known(position, event.key, event.is_delete, None, event.op)
+        known = KnownChange(position, event.key, event.is_delete, None, event.op)
         self.known.setdefault((position, event.key), known)
         return None
 
@@ -157,7 +157,7 @@ def _written(op: Operation) -> Iterator[tuple[str, int | None]]:
             yield op.key or "", op.value
 
 
-def _differs(event: Event, known: Known) -> Finding | None:
+def _differs(event: Event, known: KnownChange) -> Finding | None:
     message = _phrase(event)
     if event.is_delete != known.deleted:
         made = "deleted it" if known.deleted else f"wrote {known.value}"
@@ -210,7 +210,7 @@ def _describe(op: Operation) -> str:
     return f"{what} {by(op)}"
 
 
-def describe(known: Known) -> str:
+def describe(known: KnownChange) -> str:
     """Describe a change and how it is known."""
     what = f"deletion of {known.key}" if known.deleted else f"{known.key} = {known.value}"
     how = "acknowledged by" if known.proof.f in WRITES else "shown by"

@@ -46,7 +46,7 @@ class Mark(msgspec.Struct, frozen=True, gc=False):
     arms: bool = False
 
 
-class Stretch(msgspec.Struct, kw_only=True):
+class HeardStretch(msgspec.Struct, kw_only=True):
     """Changes above `after` are told; `resumed` when that was asked for; `store` is where the node's store was."""
 
     watch: Operation
@@ -68,10 +68,10 @@ class Stretch(msgspec.Struct, kw_only=True):
         return [one for one in self.heard if type(one) is Mark]
 
 
-def stretches(history: History) -> list[Stretch]:
+def stretches(history: History) -> list[HeardStretch]:
     """List all stretches, in the order in which they began; raises MalformedHistory for results of another form."""
-    begun: list[Stretch] = []
-    current: dict[int, Stretch] = {}
+    begun: list[HeardStretch] = []
+    current: dict[int, HeardStretch] = {}
     for op in history.operations:
         if op.f == WATCH:
             current.pop(op.process, None)
@@ -80,7 +80,7 @@ def stretches(history: History) -> list[Stretch]:
                     raise MalformedHistory(
                         f"event {op.complete_index}: a watch's result is a number, not {op.result!r}"
                     )
-                stretch = Stretch(watch=op, after=op.result, store=op.position, heard=[], last=op)
+                stretch = HeardStretch(watch=op, after=op.result, store=op.position, heard=[], last=op)
                 current[op.process] = stretch
                 begun.append(stretch)
         elif op.f == NEXT:

@@ -23,8 +23,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.findings.finding import Finding, seconds, shown
-from fencepost.checkers.watches.changes import Changes, Known, describe, tell
-from fencepost.checkers.watches.heard import Event, Mark, Stretch
+from fencepost.checkers.watches.changes import KnownChange, KnownChanges, describe, tell
+from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.harness.history import Operation
 
 LOST: Final = "lost-event"
@@ -40,15 +40,15 @@ REPLY: Final = "reply-before-event"
 class Heard(msgspec.Struct, kw_only=True):
     """One judged stretch. `due` are the known changes that it covers; `late` are those that it had not yet reached."""
 
-    stretch: Stretch
+    stretch: HeardStretch
     findings: list[Finding]
-    due: list[Known]
-    late: list[Known]
+    due: list[KnownChange]
+    late: list[KnownChange]
     #: Of a resumed stretch: those of `due` that were made before it began, and the findings of those that were lost.
-    missed: list[Known]
+    missed: list[KnownChange]
     away: list[Finding]
     #: Each event that reports a known change for the first time, with that change.
-    reports: list[tuple[Event, Known]]
+    reports: list[tuple[Event, KnownChange]]
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,12 +59,12 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     one_shot: bool
 
 
-def judge(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
+def judge(stretch: HeardStretch, changes: KnownChanges, rules: Rules) -> Heard:
     """Cost: O(n log n) for n changes and reports."""
     return _judge_one_shot(stretch, changes) if rules.one_shot else _judge_persistent(stretch, changes, rules)
 
 
-def unplaced(stretch: Stretch) -> list[Event]:
+def unplaced(stretch: HeardStretch) -> list[Event]:
     """List the events without a position, which cannot be judged."""
     return [event for event in stretch.events if event.position is None]
 
@@ -72,7 +72,7 @@ def unplaced(stretch: Stretch) -> list[Event]:
 # Persistent watches
 
 
-def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
+def _judge_persistent(stretch: HeardStretch, changes: KnownChanges, rules: Rules) -> Heard:
     findings: list[Finding] = []
     events: dict[tuple[int, str], Event] = {}
     last: Event | None = None
@@ -134,7 +134,7 @@ def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard
     )
 
 
-def _coverage(stretch: Stretch, last: Event | None, rules: Rules) -> tuple[Mark | None, int]:
+def _coverage(stretch: HeardStretch, last: Event | None, rules: Rules) -> tuple[Mark | None, int]:
     """The newest answer among ordered events, and the position up to which silence is a claim."""
     covered = -1 if last is None or last.position is None else last.position if rules.atomic else last.position - 1
     if not rules.answers_ordered:
@@ -144,8 +144,8 @@ def _coverage(stretch: Stretch, last: Event | None, rules: Rules) -> tuple[Mark 
 
 
 def _lost(
-    stretch: Stretch,
-    known: Known,
+    stretch: HeardStretch,
+    known: KnownChange,
     events: dict[tuple[int, str], Event],
     places: list[tuple[int, str]],
     mark: Mark | None,
@@ -168,7 +168,7 @@ def _lost(
     return Finding(anomaly=LOST, operations=_once(operations), steps=tuple(steps))
 
 
-def _torn(stretch: Stretch, known: Known, event: Event) -> Finding:
+def _torn(stretch: HeardStretch, known: KnownChange, event: Event) -> Finding:
     steps = (
         f"There was the {describe(known)}.",
         f"{_began(stretch)}.",
@@ -178,7 +178,7 @@ def _torn(stretch: Stretch, known: Known, event: Event) -> Finding:
 
 
 def _overtaken(
-    stretch: Stretch, changes: Changes, events: dict[tuple[int, str], Event], rules: Rules
+    stretch: HeardStretch, changes: KnownChanges, events: dict[tuple[int, str], Event], rules: Rules
 ) -> Iterator[Finding]:
     """Find changes that came after a bookmark or an answer that covers them."""
     highest = max((position for position, _ in events), default=-1)
@@ -200,7 +200,7 @@ def _overtaken(
         yield _overtaking(stretch, known, mark, event)
 
 
-def _overtaking(stretch: Stretch, known: Known, mark: Mark, event: Event | None) -> Finding:
+def _overtaking(stretch: HeardStretch, known: KnownChange, mark: Mark, event: Event | None) -> Finding:
     if mark.key is None:
         anomaly, what = BOOKMARK, f"A bookmark at position {shown(mark.position)} came before its event"
     elif mark.key == known.key and mark.value_position == known.position:
@@ -220,14 +220,14 @@ class _Armed(msgspec.Struct, kw_only=True):
     """A key's watch, set by the answer `by`; `due` is the first change that it must report, `overtaken` if too late."""
 
     by: Mark
-    due: Known | None
+    due: KnownChange | None
     overtaken: bool = False
 
 
-def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
+def _judge_one_shot(stretch: HeardStretch, changes: KnownChanges) -> Heard:
     """Judge each key's watch: an answer sets it, it fires at the first change after it, and it is set again."""
     judged = Heard(stretch=stretch, findings=[], due=[], late=[], missed=[], away=[], reports=[])
-    by_key: dict[str, list[Known]] = {}
+    by_key: dict[str, list[KnownChange]] = {}
     for known in changes.ordered:
         by_key.setdefault(known.key, []).append(known)
     armed: dict[str, _Armed] = {}
@@ -263,13 +263,13 @@ def _covers(one: Event | Mark) -> int:
     return -1 if one.position is None else one.position - 1
 
 
-def _first_above(known: list[Known], position: int) -> Known | None:
+def _first_above(known: list[KnownChange], position: int) -> KnownChange | None:
     at = bisect_right(known, position, key=lambda one: one.position)
     return known[at] if at < len(known) else None
 
 
 def _take_mark(
-    stretch: Stretch, judged: Heard, mark: Mark, armed: dict[str, _Armed], by_key: dict[str, list[Known]]
+    stretch: HeardStretch, judged: Heard, mark: Mark, armed: dict[str, _Armed], by_key: dict[str, list[KnownChange]]
 ) -> None:
     """Find answers that are newer than a change that a watch had yet to report."""
     for watch in armed.values():
@@ -287,19 +287,19 @@ def _take_mark(
         armed[mark.key] = _Armed(by=mark, due=_first_above(by_key.get(mark.key, []), mark.position))
 
 
-def _later(stretch: Stretch, mark: Mark, due: Known) -> Event | None:
+def _later(stretch: HeardStretch, mark: Mark, due: KnownChange) -> Event | None:
     """Return the later event that reports this change; None if there is none."""
     behind = (one for one in stretch.heard[mark.at + 1 :] if type(one) is Event)
     return next((e for e in behind if e.key == due.key and e.position == due.position), None)
 
 
 def _take_event(
-    stretch: Stretch,
+    stretch: HeardStretch,
     judged: Heard,
     event: Event,
     armed: dict[str, _Armed],
     fired: dict[str, Event],
-    changes: Changes,
+    changes: KnownChanges,
 ) -> None:
     position = event.position
     assert position is not None
@@ -330,7 +330,7 @@ def _take_event(
         judged.reports.append((event, known))
 
 
-def _not_fired(stretch: Stretch, due: Known, by: Mark, passed: Event | Mark) -> Finding:
+def _not_fired(stretch: HeardStretch, due: KnownChange, by: Mark, passed: Event | Mark) -> Finding:
     if type(passed) is Mark:
         after = f"An answer on the same connection was at position {shown(passed.position)} ({_marked(passed)})"
     else:
@@ -352,12 +352,12 @@ def _pair(anomaly: str, first: Event, second: Event, why: str) -> Finding:
     return Finding(anomaly=anomaly, operations=_once([first.op, second.op]), steps=steps)
 
 
-def _before_start(stretch: Stretch, event: Event) -> Finding:
+def _before_start(stretch: HeardStretch, event: Event) -> Finding:
     steps = (f"{_began(stretch)}.", f"The {tell(event)}, which is not above that.")
     return Finding(anomaly=BEFORE_START, operations=_once([stretch.watch, event.op]), steps=steps)
 
 
-def _began(stretch: Stretch) -> str:
+def _began(stretch: HeardStretch) -> str:
     watch = stretch.watch
     how = f"to begin at position {shown(watch.value)}" if stretch.resumed else "to begin now"
     return (

@@ -10,13 +10,13 @@ Source: developer.hashicorp.com/consul/api-docs/features/blocking.
 from bisect import bisect_right
 
 from fencepost.checkers.findings.finding import Finding, shown
-from fencepost.checkers.watches.changes import Changes, Known, describe, tell
-from fencepost.checkers.watches.heard import Event, Mark, Stretch
+from fencepost.checkers.watches.changes import KnownChange, KnownChanges, describe, tell
+from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.checkers.watches.listening import BEFORE_START, LOST, REORDERED, Heard
 from fencepost.harness.history import Operation
 
 
-def judge_merged(stretch: Stretch, changes: Changes) -> Heard:
+def judge_merged(stretch: HeardStretch, changes: KnownChanges) -> Heard:
     """Judge one stretch; cost O(n log n) for n changes and reports, times the number of keys."""
     return _Merged(stretch, changes).judged()
 
@@ -24,10 +24,10 @@ def judge_merged(stretch: Stretch, changes: Changes) -> Heard:
 class _Merged:
     """What one listener was told, key by key."""
 
-    def __init__(self, stretch: Stretch, changes: Changes) -> None:
+    def __init__(self, stretch: HeardStretch, changes: KnownChanges) -> None:
         self._stretch = stretch
         self._changes = changes
-        self._by_key: dict[str, list[Known]] = {}
+        self._by_key: dict[str, list[KnownChange]] = {}
         for known in changes.ordered:
             if known.position > stretch.after:
                 self._by_key.setdefault(known.key, []).append(known)
@@ -86,7 +86,7 @@ class _Merged:
             if not self._heard.due or self._heard.due[-1] != newest:
                 self._heard.due.append(newest)
 
-    def _lost(self, due: Known, mark: Mark) -> Finding:
+    def _lost(self, due: KnownChange, mark: Mark) -> Finding:
         before = self._told.get(due.key)
         steps = (
             f"The last that was told of {due.key}: {'nothing' if before is None else tell(before)}.",

@@ -93,7 +93,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class NamedOffer:
     """One name that a leaf or a plug-in offers; `target` stands in its table."""
 
     kind: str
@@ -135,7 +135,7 @@ class _Offered:
     """Everything that plug-ins offer to this process."""
 
     sources: list[Source] = field(default_factory=list)
-    offers: dict[tuple[str, str], Offer] = field(default_factory=dict)
+    offers: dict[tuple[str, str], NamedOffer] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -174,7 +174,7 @@ def forget() -> None:
 def offered(groups: tuple[str, ...] = _GROUPS) -> _Offered:
     """What installed packages (those of these groups) and the paths offer, clashes taken out."""
     result = _Offered()
-    claims: list[Offer] = []
+    claims: list[NamedOffer] = []
     for source, read in (*_installed(groups), *map(_at_path, plugin_paths())):
         try:
             claims += read()
@@ -185,7 +185,7 @@ def offered(groups: tuple[str, ...] = _GROUPS) -> _Offered:
         except (Exception, SystemExit) as error:
             result.problems.append(_unread(source, error))
         result.sources.append(source)
-    claimants: dict[tuple[str, str], list[Offer]] = {}
+    claimants: dict[tuple[str, str], list[NamedOffer]] = {}
     for claim in claims:
         claimants.setdefault((claim.kind, claim.name), []).append(claim)
     for (kind, name), rivals in claimants.items():
@@ -215,12 +215,12 @@ def loaded(kind: str) -> dict[str, Any]:
     return dict(sorted((name, offer.load()) for (of, name), offer in there if of == kind))
 
 
-def declared(kind: str) -> list[Offer]:
+def declared(kind: str) -> list[NamedOffer]:
     """The offers of a kind in the order in which leaves and plug-ins declare them."""
     return [offer for (of, _), offer in offered().offers.items() if of == kind]
 
 
-def declared_for(kind: str, system: str) -> list[Offer]:
+def declared_for(kind: str, system: str) -> list[NamedOffer]:
     """The offers of a kind that concern a run of this system, declared as `declared` has them.
 
     A leaf of ours that brings systems has nothing to say of others, so it need not be imported for their runs.
@@ -248,7 +248,7 @@ def refuse_clashes(kind: str, ours: Mapping[str, str]) -> None:
                 raise result.problems[-1].error()
 
 
-def _clash(offer: Offer, target: object) -> Problem:
+def _clash(offer: NamedOffer, target: object) -> Problem:
     text = (
         f"the {_singular(offer.kind)} {offer.name!r} of the plug-in {offer.source.place} is refused: "
         f"fencepost has one of that name, at {target}"
@@ -256,7 +256,7 @@ def _clash(offer: Offer, target: object) -> Problem:
     return Problem(offer.source, offer.kind, offer.name, text)
 
 
-def broken(offer: Offer, error: BaseException | str) -> Problem:
+def broken(offer: NamedOffer, error: BaseException | str) -> Problem:
     """Record that what stands behind an offer cannot be used."""
     why = error if isinstance(error, str) else _why(error)
     text = f"the {_singular(offer.kind)} {offer.name!r} of the plug-in {offer.source.place} is broken: {why}"
@@ -268,7 +268,7 @@ def broken(offer: Offer, error: BaseException | str) -> Problem:
 
 def used(names: Iterable[tuple[str, str]]) -> list[UsedPlugin]:
     """The plug-ins behind these (kind, name) pairs; names of fencepost's own are left out."""
-    by_source: dict[str, list[Offer]] = {}
+    by_source: dict[str, list[NamedOffer]] = {}
     for kind, name in dict.fromkeys(names):
         offer = offered().offers.get((kind, name))
         if offer is not None and not offer.source.leaf:
@@ -304,7 +304,7 @@ def blamed(error: BaseException) -> str | None:
 
 # -- where they come from ---------------------------------------------------------------------------------------------
 
-_Found = tuple[Source, Callable[[], list[Offer]]]
+_Found = tuple[Source, Callable[[], list[NamedOffer]]]
 
 
 def _installed(groups: Sequence[str]) -> Iterator[_Found]:
@@ -345,7 +345,7 @@ def _at_path(text: str) -> _Found:
     return source, lambda: _of_file(source, path / "__init__.py" if path.is_dir() else path)
 
 
-def _of_project(source: Source, project: Path) -> list[Offer]:
+def _of_project(source: Source, project: Path) -> list[NamedOffer]:
     points = tomllib.loads(project.read_text(encoding="utf-8")).get("project", {}).get("entry-points", {})
     folder = project.parent / "src" if (project.parent / "src").is_dir() else project.parent
     if str(folder) not in sys.path:
@@ -354,21 +354,23 @@ def _of_project(source: Source, project: Path) -> list[Offer]:
     return _some(_of_modules(source, modules), source, f"no table [project.entry-points.{GROUP}] that names a module")
 
 
-def _of_modules(source: Source, names: Iterable[str]) -> list[Offer]:
+def _of_modules(source: Source, names: Iterable[str]) -> list[NamedOffer]:
     return [offer for name in names for offer in _of_tables(source, importlib.import_module(name))]
 
 
-def _of_tables(source: Source, module: ModuleType) -> list[Offer]:
+def _of_tables(source: Source, module: ModuleType) -> list[NamedOffer]:
     offers = []
     for kind in KINDS:
         named = getattr(module, kind.upper(), {})
         if not isinstance(named, Mapping):
             raise UsageError(f"{kind.upper()} is {type(named).__name__}; expected a mapping of names")
-        offers += [Offer(kind=kind, name=str(name), source=source, target=target) for name, target in named.items()]
+        offers += [
+            NamedOffer(kind=kind, name=str(name), source=source, target=target) for name, target in named.items()
+        ]
     return offers
 
 
-def _of_file(source: Source, file: Path) -> list[Offer]:
+def _of_file(source: Source, file: Path) -> list[NamedOffer]:
     """Import a file under a name of its own, so that it hides no module; its neighbours can be imported."""
     if not file.is_file():
         raise UsageError(f"expected {file.name} or pyproject.toml in the folder")
@@ -392,7 +394,7 @@ def _of_file(source: Source, file: Path) -> list[Offer]:
     return _some(_of_tables(source, module), source, f"no mapping {', '.join(kind.upper() for kind in KINDS[:5])}")
 
 
-def _some(offers: list[Offer], source: Source, lacks: str) -> list[Offer]:
+def _some(offers: list[NamedOffer], source: Source, lacks: str) -> list[NamedOffer]:
     if not offers:
         raise UsageError(f"it offers nothing: it has {lacks}")
     return offers
@@ -407,7 +409,7 @@ def attribute(target: str) -> Any:
     return loaded
 
 
-def _refusal(kind: str, name: str, rivals: list[Offer]) -> str:
+def _refusal(kind: str, name: str, rivals: list[NamedOffer]) -> str:
     if len(rivals) > 1:
         places = " and ".join(rival.source.place for rival in rivals)
         return f"the {_singular(kind)} {name!r} is offered twice, so neither is used: by {places}"
@@ -420,7 +422,7 @@ def _refusal(kind: str, name: str, rivals: list[Offer]) -> str:
     return ""
 
 
-def _root_of(offer: Offer) -> Path | None:
+def _root_of(offer: NamedOffer) -> Path | None:
     """The file or folder of the plug-in's code; None for an installed package that is not imported yet."""
     if offer.source.path is not None:
         return offer.source.path
@@ -434,7 +436,7 @@ def _root_of(offer: Offer) -> Path | None:
     return Path(file).parent if Path(file).name == "__init__.py" else Path(file)
 
 
-def _hash_of(offer: Offer) -> str:
+def _hash_of(offer: NamedOffer) -> str:
     root = _root_of(offer)
     if root is None:
         return ""

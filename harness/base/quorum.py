@@ -18,7 +18,7 @@ from itertools import product
 Pair = tuple[str, str]
 
 
-class Quorum(StrEnum):
+class QuorumView(StrEnum):
     MUTUAL = "mutual"
     STAR = "star"
     NONE = "none"
@@ -40,7 +40,7 @@ def majority(voters: Collection[str]) -> int:
     return len(voters) // 2 + 1
 
 
-def quorum_of(voters: Sequence[str], damage: Damage) -> Quorum:
+def quorum_of(voters: Sequence[str], damage: Damage) -> QuorumView:
     """Decide the state of the quorum of these voters under this damage.
 
     Cost: exponential in the number of voters at worst; there are a few.
@@ -52,8 +52,8 @@ def quorum_of(voters: Sequence[str], damage: Damage) -> Quorum:
         for a in present
     }
     if _has_clique(0, present, peers, least):
-        return Quorum.MUTUAL
-    return Quorum.STAR if any(len(reached) + 1 >= least for reached in peers.values()) else Quorum.NONE
+        return QuorumView.MUTUAL
+    return QuorumView.STAR if any(len(reached) + 1 >= least for reached in peers.values()) else QuorumView.NONE
 
 
 def _has_clique(size: int, candidates: Sequence[str], peers: dict[str, set[str]], least: int) -> bool:
@@ -68,21 +68,21 @@ def _has_clique(size: int, candidates: Sequence[str], peers: dict[str, set[str]]
     return False
 
 
-def worst(groups: Sequence[Sequence[str]], together: Iterable[Iterable[Damage]]) -> Quorum:
+def worst(groups: Sequence[Sequence[str]], together: Iterable[Iterable[Damage]]) -> QuorumView:
     """Return the worst state of any quorum under faults in force at the same time.
 
     Args:
         groups: the nodes that elect, by electorate.
         together: for each fault its alternative damages, of which one holds at a time.
     """
-    order = list(Quorum)
-    worst_state = Quorum.MUTUAL
+    order = list(QuorumView)
+    worst_state = QuorumView.MUTUAL
     for choice in product(*together):
         total = Damage()
         for damage in choice:
             total |= damage
         worst_state = max([worst_state, *(quorum_of(voters, total) for voters in groups)], key=order.index)
-        if worst_state is Quorum.NONE:
+        if worst_state is QuorumView.NONE:
             break
     return worst_state
 

@@ -7,23 +7,23 @@ import click
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue, pairs
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, PathValue, pairs
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.conformance.documents import JUNIT
-from fencepost.harness.conformance.rows import ROWS, Outcome, Row
+from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow
 from fencepost.harness.conformance.suite import play_suite, suite_plan
 
 _SYSTEM = (
-    Example("fencepost conformance system example", "Every row of the suite, in the lab"),
-    Example(
+    HelpExample("fencepost conformance system example", "Every row of the suite, in the lab"),
+    HelpExample(
         "fencepost conformance system etcd --runtime containers --row killed", "One row, where nodes are containers"
     ),
-    Example("fencepost conformance system pocket --plugin examples/pocket-store", "A system of your own"),
+    HelpExample("fencepost conformance system pocket --plugin examples/pocket-store", "A system of your own"),
 )
 #: Wide enough for the longest name.
 _FIRST = max(map(len, ROWS))
 _WIDTH = 100
-_MARKS = {Outcome.PASSED: "ok ", Outcome.FAILED: "NO ", Outcome.NOT_APPLICABLE: "n/a"}
+_MARKS = {RowOutcome.PASSED: "ok ", RowOutcome.FAILED: "NO ", RowOutcome.NOT_APPLICABLE: "n/a"}
 
 
 @click.group("conformance", cls=DocumentedGroup, examples=_SYSTEM)
@@ -68,7 +68,7 @@ def system(
     options = pairs(system_option, "-O")
     checked = suite_plan({**given, **({"system_options": options} if options else {})})
     report = play_suite(checked, results, wanted=rows, progress=_say)
-    passed = sum(row.outcome is Outcome.PASSED for row in report.rows)
+    passed = sum(row.outcome is RowOutcome.PASSED for row in report.rows)
     failed = len(report.failures)
     verdict = f"{failed} of {len(report.rows)} rows failed" if failed else f"{passed} rows passed, none failed"
     click.echo(f"{report.system} {report.version} ({report.runtime}): {verdict}")
@@ -76,13 +76,13 @@ def system(
     return int(ExitCode.INVALID if failed else ExitCode.VALID)
 
 
-def _say(row: Row) -> None:
+def _say(row: SuiteRow) -> None:
     """Print one row as soon as it is known; a name is never broken."""
     indent = " " * (_FIRST + 6)
     lines = textwrap.wrap(row.text, _WIDTH - len(indent), break_on_hyphens=False) or [""]
     click.echo(f"{_MARKS[row.outcome]} {row.name:<{_FIRST}}  {lines[0]}")
     for line in lines[1:]:
         click.echo(indent + line)
-    if row.outcome is Outcome.FAILED:
+    if row.outcome is RowOutcome.FAILED:
         click.echo(f"{indent}expected: {ROWS[row.name]}")
         click.echo(f"{indent}remedy: {row.remedy}")

@@ -10,15 +10,15 @@ import click
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, unknown_choice
 from fencepost.harness.base.extras import lacking
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Check
 
 EXAMPLES = (
-    Example("fencepost doctor", "Check this machine"),
-    Example("fencepost doctor containers", "Check the container engine only"),
-    Example("fencepost doctor --sweep", "Remove networks, containers and mounts of runs that were killed"),
+    HelpExample("fencepost doctor", "Check this machine"),
+    HelpExample("fencepost doctor containers", "Check the container engine only"),
+    HelpExample("fencepost doctor --sweep", "Remove networks, containers and mounts of runs that were killed"),
 )
 #: Groups without which the default runs are still possible.
 _OPTIONAL = ("containers", "faults", "report")

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from fencepost.harness.cli.check.foreign import export as write
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 
 EXAMPLES = (
-    Example("fencepost export RUN --format edn -o history.edn", "For Jepsen, Knossos and Elle"),
-    Example("fencepost export RUN --format porcupine -o operations.json", "For Porcupine"),
-    Example("fencepost export RUN --format jsonl", "One JSON object a line, on standard output"),
+    HelpExample("fencepost export RUN --format edn -o history.edn", "For Jepsen, Knossos and Elle"),
+    HelpExample("fencepost export RUN --format porcupine -o operations.json", "For Porcupine"),
+    HelpExample("fencepost export RUN --format jsonl", "One JSON object a line, on standard output"),
 )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue, pairs
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, PathValue, pairs
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 
@@ -46,7 +46,7 @@ def context(name: str, into: Path, *, version: str, base: str) -> int:
     return 0
 
 
-def _known() -> dict[str, images.Source]:
+def _known() -> dict[str, images.ImageSource]:
     recipes = [system.releases.image_recipe for system in registry.systems().values()]
     return images.known(recipe for recipe in recipes if recipe is not None)
 
@@ -90,14 +90,14 @@ def _age(created: str, now: datetime) -> str:
 
 
 EXAMPLES = (
-    Example("fencepost images list", "Every image: built or not, up to date or not"),
-    Example("fencepost images build", "Build what is missing or out of date"),
-    Example("fencepost images context etcd ./etcd-image", "Prepare a folder for `docker build`"),
+    HelpExample("fencepost images list", "Every image: built or not, up to date or not"),
+    HelpExample("fencepost images build", "Build what is missing or out of date"),
+    HelpExample("fencepost images context etcd ./etcd-image", "Prepare a folder for `docker build`"),
 )
 BUILD_EXAMPLES = (
-    Example("fencepost images build", "Build what is missing or out of date"),
-    Example("fencepost images build etcd --version etcd=3.5.21", "Another release of one image"),
-    Example("fencepost images build --base java=eclipse-temurin:17-jre", "On an official base image"),
+    HelpExample("fencepost images build", "Build what is missing or out of date"),
+    HelpExample("fencepost images build etcd --version etcd=3.5.21", "Another release of one image"),
+    HelpExample("fencepost images build --base java=eclipse-temurin:17-jre", "On an official base image"),
 )
 
 

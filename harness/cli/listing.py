@@ -7,16 +7,16 @@ import click
 
 from fencepost.harness.base.errors import ExitCode, command_line
 from fencepost.harness.base.options import OptionRow
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.plugins import catalogue
-from fencepost.harness.plugins.catalogue import Entry, Kind, Section
+from fencepost.harness.plugins.catalogue import NameEntry, NameKind, NameTable
 
 #: Wide enough for a sentence, narrow enough to read; a narrower terminal wins.
 _WIDTH_MAX = 100
 EXAMPLES = (
-    Example("fencepost list faults", "Every fault in one line"),
-    Example("fencepost list faults pause", "Targets, options and effects of one fault"),
-    Example("fencepost list systems etcd", "Releases, options and guarantees of one system"),
+    HelpExample("fencepost list faults", "Every fault in one line"),
+    HelpExample("fencepost list faults pause", "Targets, options and effects of one fault"),
+    HelpExample("fencepost list systems etcd", "Releases, options and guarantees of one system"),
 )
 #: A longer name stands on a line of its own.
 _FIRST_MAX = 39
@@ -40,7 +40,7 @@ def _write_kinds(formatter: click.HelpFormatter) -> None:
     formatter.write_text("`fencepost list KIND` prints one line each, `fencepost list KIND NAME` everything about one.")
 
 
-def _write_table(formatter: click.HelpFormatter, kind: Kind) -> None:
+def _write_table(formatter: click.HelpFormatter, kind: NameKind) -> None:
     formatter.write(f"{kind.about}\n\n")
     if kind.entries:
         _write_rows(formatter, [(entry.name, entry.about) for entry in kind.entries])
@@ -52,20 +52,20 @@ def _write_table(formatter: click.HelpFormatter, kind: Kind) -> None:
         formatter.write(f"\n`{command_line('list', kind.name, kind.entries[0].name)}` says everything about one.\n")
 
 
-def _write_entry(formatter: click.HelpFormatter, entry: Entry) -> None:
+def _write_entry(formatter: click.HelpFormatter, entry: NameEntry) -> None:
     formatter.write_text(f"{entry.name}: {entry.about}")
     if entry.text:
         formatter.write(f"\n{entry.text}\n")
     if entry.options:
         rows = tuple((_typed(entry, row), _sentence(row)) for row in entry.options)
-        _write_section(formatter, Section(title="Options", rows=rows))
+        _write_section(formatter, NameTable(title="Options", rows=rows))
     for section in entry.sections:
         _write_section(formatter, section)
     if entry.example:
         formatter.write(f"\nExample:\n  {entry.example}\n")
 
 
-def _typed(entry: Entry, row: OptionRow) -> str:
+def _typed(entry: NameEntry, row: OptionRow) -> str:
     """An option as it is typed, with its choices where there are some."""
     return entry.option_form.replace("NAME", row.name).replace("VALUE", "|".join(row.choices) or "...")
 
@@ -77,7 +77,7 @@ def _sentence(row: OptionRow) -> str:
     return f"{row.about} ({'; '.join(facts)})" if facts else row.about
 
 
-def _write_section(formatter: click.HelpFormatter, section: Section) -> None:
+def _write_section(formatter: click.HelpFormatter, section: NameTable) -> None:
     formatter.write(f"\n{section.title}:\n")
     _write_rows(formatter, section.rows)
 

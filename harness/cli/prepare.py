@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.base.errors import FencepostError, unknown_choice
-from fencepost.harness.cli.output.help import Documented, Example
+from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.plugins import registry
 
 
@@ -65,9 +65,9 @@ def _made(name: str) -> Path | None:
 
 
 EXAMPLES = (
-    Example("fencepost prepare", "Make every archive that is missing, once for this user"),
-    Example("fencepost prepare zookeeper", "Make that of ZooKeeper only"),
-    Example("fencepost prepare zookeeper kraft", "Make those of both; what a release needs is downloaded first"),
+    HelpExample("fencepost prepare", "Make every archive that is missing, once for this user"),
+    HelpExample("fencepost prepare zookeeper", "Make that of ZooKeeper only"),
+    HelpExample("fencepost prepare zookeeper kraft", "Make those of both; what a release needs is downloaded first"),
 )
 
 

@@ -6,14 +6,14 @@ import click
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.check.run import judge_again
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.report.documents import event_lines
 from fencepost.harness.results import run_folder as store
 
 EXAMPLES = (
-    Example("fencepost report RUN", "Write RUN/report.html again"),
-    Example("fencepost report RUN --events 7,9-12", "Print the rows that a figure of the report names"),
-    Example("fencepost report RUN --events all", "Print the whole history as JSON lines"),
+    HelpExample("fencepost report RUN", "Write RUN/report.html again"),
+    HelpExample("fencepost report RUN --events 7,9-12", "Print the rows that a figure of the report names"),
+    HelpExample("fencepost report RUN --events all", "Print the whole history as JSON lines"),
 )
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
 from fencepost.harness.base.options import plain
-from fencepost.harness.cli.output.help import Documented, Example, PathValue, pairs, seed_or_drawn
-from fencepost.harness.cli.output.outcome import Made, Session, exit_code_of, say_first, say_last, say_times
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs, seed_or_drawn
+from fencepost.harness.cli.output.outcome import CommandSession, MadeRun, exit_code_of, say_first, say_last, say_times
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -189,15 +189,15 @@ def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str,
 
 
 EXAMPLES = (
-    Example(
+    HelpExample(
         "fencepost run --system etcd --workload register --nemesis partition:leader,kill --time-limit 40s",
         "Cut off the leader and kill nodes, in turns, for 40 seconds",
     ),
-    Example(
+    HelpExample(
         "fencepost run --system zookeeper --workload lock --nemesis all --time-limit 120s --seed 7",
         "A mixture of every fault that is possible here, the same one every time",
     ),
-    Example(
+    HelpExample(
         "fencepost run --system example --workload register --nemesis partition:leader -O defect=stale-reads",
         "A planted defect: this run must be invalid",
     ),
@@ -235,9 +235,9 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **
     if plan.schedule:
         refuse_torn(Path(plan.schedule))
     refuse_too_short(checked, range(plan.seed, plan.seed + times))
-    with Session() as session, session.stop.deadline(plan.deadline):
+    with CommandSession() as session, session.stop.deadline(plan.deadline):
         judged: list[Result] = []
-        made: list[Made] = []
+        made: list[MadeRun] = []
         try:
             for number in range(times):
                 one = checked.with_seed(plan.seed + number)
@@ -245,15 +245,15 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **
                 try:
                     result = session.execute(one, results)
                 except HarnessError as error:
-                    made.append(Made(seed=one.plan.seed, failure=error.message))
+                    made.append(MadeRun(seed=one.plan.seed, failure=error.message))
                     raise
                 say_last(one.plan.seed, result, as_json=as_json)
                 judged.append(result)
-                made.append(Made(seed=one.plan.seed, folder=result.folder))
+                made.append(MadeRun(seed=one.plan.seed, folder=result.folder))
                 if session.stop.asked:
                     why = "not begun: the command was stopped before"
                     rest = range(plan.seed + number + 1, plan.seed + times)
-                    made += [Made(seed=seed, failure=why, begun=False) for seed in rest]
+                    made += [MadeRun(seed=seed, failure=why, begun=False) for seed in rest]
                     break
         finally:
             if times > 1:

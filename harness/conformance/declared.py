@@ -8,7 +8,7 @@ import msgspec
 
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import Duration
-from fencepost.harness.conformance.rows import Row, failed, passed
+from fencepost.harness.conformance.rows import SuiteRow, failed, passed
 from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.system import System, has_part, leadership_of
 from fencepost.harness.coordination import Interface
@@ -19,7 +19,7 @@ from fencepost.harness.runtime.network import CLIENT
 from fencepost.harness.runtime.node import Member, Place
 
 
-def declarations(checked: CheckedPlan) -> Row:
+def declarations(checked: CheckedPlan) -> SuiteRow:
     """What holds by the declarations alone."""
     name, system = "declarations", checked.system
     profile, names = system.profile, [guarantee.name for guarantee in system.promises()]
@@ -68,7 +68,7 @@ def could_have(system: System) -> tuple[str, ...]:
     return tuple(sorted(parts))
 
 
-def options(checked: CheckedPlan, artifacts: Artifacts) -> Row:
+def options(checked: CheckedPlan, artifacts: Artifacts) -> SuiteRow:
     """Whether another value of each option changes the servers' specs, the members or a bound."""
     name, system, given = "options", checked.system, checked.system_options
     fields = type(given).__struct_fields__

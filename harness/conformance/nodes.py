@@ -5,11 +5,11 @@ import contextlib
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
-from fencepost.harness.conformance.stage import Call, End, Ending, Stage
+from fencepost.harness.conformance.rows import SuiteRow, failed, not_applicable, passed
+from fencepost.harness.conformance.stage import CallEnd, CallEnding, PendingCall, SuiteServers
 from fencepost.harness.conformance.wire import wired
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.linux import processes
@@ -21,15 +21,15 @@ _MEMBERSHIP_S: Final = 120.0
 _FAULT: Final = "membership"
 
 
-async def paused(stage: Stage, usual: int) -> Row:
+async def paused(stage: SuiteServers, usual: int) -> SuiteRow:
     """A request to a server that is stopped and goes on later."""
     name, key, node = "paused", stage.key(), stage.nodes[await stage.target()]
     async with stage.wired(node.name) as (wire, session):
-        await Call(stage.probe.holds(session, key)).end(_WAIT_S)
+        await PendingCall(stage.probe.holds(session, key)).end(_WAIT_S)
         before = wire.times(key)
         try:
             await stage.stop(node)
-            call = Call(stage.probe.change(session, key))
+            call = PendingCall(stage.probe.change(session, key))
             meanwhile = await call.end(_WAIT_S)
             sent = wire.times(key) - before
         finally:
@@ -37,7 +37,7 @@ async def paused(stage: Stage, usual: int) -> Row:
         end = await call.end(_WAIT_S * 4)
         await call.cancel()
     wrong = await stage.healthy()
-    if meanwhile.ending is Ending.OK:
+    if meanwhile.ending is CallEnding.OK:
         return failed(name, "a stopped server acknowledged a change")
     if wire.connections > 1:
         return failed(name, f"the client opened {wire.connections} connections by itself")
@@ -48,7 +48,7 @@ async def paused(stage: Stage, usual: int) -> Row:
     )
 
 
-async def minority(stage: Stage) -> Row:
+async def minority(stage: SuiteServers) -> SuiteRow:
     """A change while a majority of the voters is stopped."""
     name, key = "minority", stage.key()
     kept = next((g for g in stage.system.promises() if g.name == "no-lost-acknowledged-writes"), None)
@@ -62,32 +62,32 @@ async def minority(stage: Stage) -> Row:
     async with stage.session(stage.place(target)) as session:
         try:
             await asyncio.gather(*(stage.stop(stage.nodes[voter]) for voter in stopped))
-            call = Call(stage.probe.change(session, key))
+            call = PendingCall(stage.probe.change(session, key))
             meanwhile = await call.end(_WAIT_S * 2)
         finally:
             await asyncio.gather(*(stage.nodes[voter].resume() for voter in stopped))
         end = await call.end(_WAIT_S * 4)
         await call.cancel()
     wrong = await stage.healthy()
-    if meanwhile.ending is Ending.OK:
+    if meanwhile.ending is CallEnding.OK:
         return failed(name, f"{target} acknowledged a change while {', '.join(stopped)} were stopped")
     text = f"{meanwhile.text} while {', '.join(stopped)} were stopped; afterwards {end.text}"
     return await _judged(stage, name, key, end) or _healthy(name, wrong, text)
 
 
-async def killed(stage: Stage) -> list[Row]:
+async def killed(stage: SuiteServers) -> list[SuiteRow]:
     """A server that is killed with a request in flight; then nobody listens there, and no process of it is left."""
     key, node = stage.key(), stage.nodes[await stage.target()]
     async with wired(stage.place(node.name), stage.port) as (wire, place), stage.session(place) as session:
-        await Call(stage.probe.holds(session, stage.acknowledged[0])).end(_WAIT_S)
+        await PendingCall(stage.probe.holds(session, stage.acknowledged[0])).end(_WAIT_S)
         # Stopped first, so that it cannot answer before it is killed.
         await stage.stop(node)
-        call = Call(stage.probe.change(session, key))
+        call = PendingCall(stage.probe.change(session, key))
         await wire.await_sent(key, _WAIT_S)
         await node.kill()
         end = await call.end(_WAIT_S * 2)
         await call.cancel()
-        after = await Call(stage.probe.change(session, key)).end(_WAIT_S)
+        after = await PendingCall(stage.probe.change(session, key)).end(_WAIT_S)
     rows = [_killed(end, after)]
     try:
         rows += [await _refused(stage, node), _left_process(stage, node)]
@@ -97,7 +97,7 @@ async def killed(stage: Stage) -> list[Row]:
     return rows if wrong is None else [*rows[:-1], failed("left-process", f"not healthy after a restart: {wrong}")]
 
 
-async def restart(stage: Stage) -> Row:
+async def restart(stage: SuiteServers) -> SuiteRow:
     """Kill every server at once and start all again."""
     name, nodes = "restart", list(stage.nodes.values())
     await asyncio.gather(*(node.kill() for node in nodes))
@@ -113,7 +113,7 @@ async def restart(stage: Stage) -> Row:
     return passed(name, f"all {len(stage.acknowledged)} acknowledged changes are there")
 
 
-async def membership(stage: Stage, conductor: Conductor) -> Row:
+async def membership(stage: SuiteServers, conductor: Conductor) -> SuiteRow:
     """Remove a member and add it again, by the fault of that name."""
     system, checked = stage.system, stage.checked
     if system.member_changes is None:
@@ -123,7 +123,7 @@ async def membership(stage: Stage, conductor: Conductor) -> Row:
         return not_applicable(_FAULT, refusal.reason)
     faults = registry.faults()
     (spec,) = parse_faults(_FAULT, faults, checked.placement)
-    entry = Entry(spec=spec, inject_ns=0, duration_ns=0, draw_seed=checked.plan.seed, number=0)
+    entry = ScheduledFault(spec=spec, inject_ns=0, duration_ns=0, draw_seed=checked.plan.seed, number=0)
     stop = asyncio.Event()
     async with asyncio.timeout(_MEMBERSHIP_S):
         injected = await conductor.inject(entry, stop)
@@ -135,44 +135,44 @@ async def membership(stage: Stage, conductor: Conductor) -> Row:
     return _healthy(_FAULT, await stage.healthy(), f"{injected.proof.text}; {healed.text}")
 
 
-async def _judged(stage: Stage, name: str, key: str, end: End) -> Row | None:
+async def _judged(stage: SuiteServers, name: str, key: str, end: CallEnd) -> SuiteRow | None:
     """A failure where the client denied a change that a later read shows."""
-    if end.ending is Ending.OTHER:
+    if end.ending is CallEnding.OTHER:
         return failed(name, f"the client raised {end.text}; expected Definite or Indefinite")
     if end.denies and await stage.holds(key):
         return failed(name, f"it ended {end.text}, and a later read shows the change")
-    if end.ending is Ending.OK:
+    if end.ending is CallEnding.OK:
         stage.acknowledged.append(key)
     return None
 
 
-def _healthy(name: str, wrong: str | None, text: str) -> Row:
+def _healthy(name: str, wrong: str | None, text: str) -> SuiteRow:
     return passed(name, text) if wrong is None else failed(name, f"the cluster is not healthy afterwards: {wrong}")
 
 
-def _killed(end: End, after: End) -> Row:
+def _killed(end: CallEnd, after: CallEnd) -> SuiteRow:
     name = "killed"
-    if end.denies or end.ending in (Ending.OK, Ending.OTHER, Ending.WAITING):
+    if end.denies or end.ending in (CallEnding.OK, CallEnding.OTHER, CallEnding.WAITING):
         return failed(name, f"expected Indefinite; the request in flight ended: {end.text}")
-    if after.ending in (Ending.OK, Ending.WAITING, Ending.OTHER):
+    if after.ending in (CallEnding.OK, CallEnding.WAITING, CallEnding.OTHER):
         return failed(name, f"the next request on the session ended: {after.text}")
     return passed(name, f"{end.text}; the next request: {after.text}")
 
 
-async def _refused(stage: Stage, node: Node) -> Row:
+async def _refused(stage: SuiteServers, node: Node) -> SuiteRow:
     name = "refused"
 
     async def opened() -> None:
         async with stage.session(stage.place(node.name)):
             pass
 
-    end = await Call(opened()).end(_WAIT_S * 4)
+    end = await PendingCall(opened()).end(_WAIT_S * 4)
     if not end.denies:
         return failed(name, f"opening a connection to a dead server: {end.text}; expected Definite")
     return passed(name, end.text)
 
 
-def _left_process(stage: Stage, node: Node) -> Row:
+def _left_process(stage: SuiteServers, node: Node) -> SuiteRow:
     name = "left-process"
     if not stage.checked.provider.in_namespaces:
         return not_applicable(name, "a container ends with all its processes")

@@ -16,8 +16,8 @@ from fencepost.harness.base.errors import FencepostError, NodeNotReady, first_fa
 from fencepost.harness.conformance import nodes, requests, servers_say
 from fencepost.harness.conformance.declared import declarations, options
 from fencepost.harness.conformance.probes import probe_of
-from fencepost.harness.conformance.rows import ROWS, Row, failed, not_applicable, passed, played
-from fencepost.harness.conformance.stage import Stage
+from fencepost.harness.conformance.rows import ROWS, SuiteRow, failed, not_applicable, passed, played
+from fencepost.harness.conformance.stage import SuiteServers
 from fencepost.harness.coordination import prepare
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
@@ -33,7 +33,7 @@ from fencepost.harness.runner.telling import tell
 _ROW_S: Final = 180.0
 _PREPARE_S: Final = 30.0
 
-Rows = Row | list[Row]
+Rows = SuiteRow | list[SuiteRow]
 
 
 def play(folder: str, wanted: Collection[str]) -> int:
@@ -67,7 +67,7 @@ async def _play(folder: Path, wanted: frozenset[str]) -> None:
         observers = Observers(checked.system, servers.runtime.nodes, servers.recorder)
         cluster = cluster_of(servers, observers, workers=checked.request.workers, others={}, hurried=end.stop.is_set)
 
-        async def start() -> Row:
+        async def start() -> SuiteRow:
             began = time.monotonic()
             try:
                 await servers.start(cluster, background, end.stop.is_set)
@@ -105,7 +105,7 @@ async def _on_servers(
         for name in (row for row in ROWS if row not in _WITHOUT_PROBE):
             _tell(not_applicable(name, "the suite has no requests for the interfaces of this system"))
         return
-    stage = Stage(checked, servers, probe)
+    stage = SuiteServers(checked, servers, probe)
     on_wire = requests.OnTheWire(stage)
     steps = (
         _Step(lambda: servers_say.version(stage), ("version",)),
@@ -132,14 +132,14 @@ async def _on_servers(
 _WITHOUT_PROBE: Final = frozenset({"declarations", "options", "start", "nothing-left"})
 
 
-async def _prepared(stage: Stage) -> Row:
+async def _prepared(stage: SuiteServers) -> SuiteRow:
     """Make the keys of all rows, then play the first requests."""
     async with asyncio.timeout(_PREPARE_S), stage.session(stage.place(stage.serving[0])) as session:
         await prepare(session, stage.probe.needs(stage.prepared))
     return await requests.requests(stage)
 
 
-async def _now(row: Row) -> Row:
+async def _now(row: SuiteRow) -> SuiteRow:
     return row
 
 
@@ -161,5 +161,5 @@ async def _row(name: str, step: Callable[[], Awaitable[Rows]]) -> bool:
     return all(row.outcome != "failed" for row in made)
 
 
-def _tell(row: Row) -> None:
+def _tell(row: SuiteRow) -> None:
     tell("row", row=msgspec.to_builtins(row))

@@ -7,7 +7,7 @@ from typing import Final, Protocol, cast
 
 from fencepost.harness.base import offers
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Interface, Keys, KeyValue, Needs, ReadMode, Session
+from fencepost.harness.coordination import ClientSession, Interface, Keys, KeyValue, Needs, ReadMode
 
 _WRITTEN: Final = b"1"
 
@@ -22,15 +22,15 @@ class Probe(Protocol):
         """What `change` needs for these keys."""
         ...
 
-    async def change(self, session: Session, key: str) -> None:
+    async def change(self, session: ClientSession, key: str) -> None:
         """One request that changes the key from absent to present."""
         ...
 
-    async def holds(self, session: Session, key: str) -> bool:
+    async def holds(self, session: ClientSession, key: str) -> bool:
         """Whether a current read shows the change."""
         ...
 
-    async def refuse(self, session: Session, key: str) -> None:
+    async def refuse(self, session: ClientSession, key: str) -> None:
         """One request on a changed key that the store must refuse."""
         ...
 
@@ -47,13 +47,13 @@ class StorageProbe:
     def needs(self, keys: tuple[str, ...]) -> Needs:
         return Keys(keys)
 
-    async def change(self, session: Session, key: str) -> None:
+    async def change(self, session: ClientSession, key: str) -> None:
         await cast(KeyValue, session).write(key, _WRITTEN)
 
-    async def holds(self, session: Session, key: str) -> bool:
+    async def holds(self, session: ClientSession, key: str) -> bool:
         return (await cast(KeyValue, session).read(key, self._current)).value == _WRITTEN
 
-    async def refuse(self, session: Session, key: str) -> None:
+    async def refuse(self, session: ClientSession, key: str) -> None:
         await cast(KeyValue, session).cas(key, b"another", b"2")
 
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 import pytest
 
 from fencepost.harness.base.errors import FencepostError
-from fencepost.harness.conformance.rows import ROWS, Outcome
+from fencepost.harness.conformance.rows import ROWS, RowOutcome
 from fencepost.harness.conformance.suite import Report, play_suite, suite_plan
 from fencepost.harness.plugins import registry
 
@@ -45,7 +45,7 @@ class SystemConformance:
     @pytest.mark.parametrize("row", ROWS)
     def test_row(self, report: Report, row: str) -> None:
         result = next(one for one in report.rows if one.name == row)
-        if result.outcome is Outcome.NOT_APPLICABLE:
+        if result.outcome is RowOutcome.NOT_APPLICABLE:
             pytest.skip(result.text)
-        if result.outcome is Outcome.FAILED:
+        if result.outcome is RowOutcome.FAILED:
             pytest.fail(f"{ROWS[row]}\n{result.text}\nremedy: {result.remedy}\nlogs: {report.folder}", pytrace=False)

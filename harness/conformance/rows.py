@@ -7,18 +7,18 @@ from typing import Final
 import msgspec
 
 
-class Outcome(StrEnum):
+class RowOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     #: What the row asks does not exist here; the text says why.
     NOT_APPLICABLE = "n/a"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SuiteRow(msgspec.Struct, frozen=True, kw_only=True):
     """How one row ended: `text` is what was measured, or the reason; `remedy` what to do about a failure."""
 
     name: str
-    outcome: Outcome
+    outcome: RowOutcome
     text: str
     remedy: str = ""
     seconds: float = 0.0
@@ -89,13 +89,13 @@ def played(wanted: Collection[str]) -> frozenset[str]:
     return _ALWAYS.union(wanted, (_NEEDS[name] for name in wanted if name in _NEEDS))
 
 
-def passed(name: str, text: str) -> Row:
-    return Row(name=name, outcome=Outcome.PASSED, text=text)
+def passed(name: str, text: str) -> SuiteRow:
+    return SuiteRow(name=name, outcome=RowOutcome.PASSED, text=text)
 
 
-def failed(name: str, text: str) -> Row:
-    return Row(name=name, outcome=Outcome.FAILED, text=text, remedy=REMEDIES[name])
+def failed(name: str, text: str) -> SuiteRow:
+    return SuiteRow(name=name, outcome=RowOutcome.FAILED, text=text, remedy=REMEDIES[name])
 
 
-def not_applicable(name: str, text: str) -> Row:
-    return Row(name=name, outcome=Outcome.NOT_APPLICABLE, text=text)
+def not_applicable(name: str, text: str) -> SuiteRow:
+    return SuiteRow(name=name, outcome=RowOutcome.NOT_APPLICABLE, text=text)

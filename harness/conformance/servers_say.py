@@ -3,8 +3,8 @@
 import asyncio
 from typing import Final
 
-from fencepost.harness.conformance.rows import Row, failed, not_applicable, passed
-from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, Call, Ending, Stage
+from fencepost.harness.conformance.rows import SuiteRow, failed, not_applicable, passed
+from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, CallEnding, PendingCall, SuiteServers
 from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.contract.server_settings import same_value
 from fencepost.harness.contract.system import Answer
@@ -14,7 +14,7 @@ from fencepost.harness.history import Claim
 _LOOK_S: Final = 0.1
 
 
-async def version(stage: Stage) -> Row:
+async def version(stage: SuiteServers) -> SuiteRow:
     """Every server says the release of its artifacts."""
     name, versions = "version", stage.system.versions
     if versions is None:
@@ -31,7 +31,7 @@ async def version(stage: Stage) -> Row:
     return passed(name, "; ".join(f"{', '.join(nodes)}: {release}" for release, nodes in reported.items()))
 
 
-async def settings(stage: Stage) -> Row:
+async def settings(stage: SuiteServers) -> SuiteRow:
     """The settings that the cluster was started with are in force by what each node reports."""
     name, settings, given = "settings", stage.system.settings, stage.checked.plan.settings
     if settings is None:
@@ -53,7 +53,7 @@ async def settings(stage: Stage) -> Row:
     return passed(name, "; ".join(f"{text}: {how}" for text, how in shown.items()))
 
 
-async def leader(stage: Stage) -> Row:
+async def leader(stage: SuiteServers) -> SuiteRow:
     """Asked one by one, one node says that it leads, the others name it, and the log of its reign agrees."""
     name, subject = "leader", stage.system.profile.subject
     loop = asyncio.get_running_loop()
@@ -63,14 +63,14 @@ async def leader(stage: Stage) -> Row:
         if not answers:
             return not_applicable(name, f"no node can be asked about its {subject}" if subject else "no node leads")
         row = _agreed(stage, answers)
-        if isinstance(row, Row):
+        if isinstance(row, SuiteRow):
             return row
         wrong = row
         await asyncio.sleep(_LOOK_S)
     return failed(name, wrong)
 
 
-async def _answers(stage: Stage, subject: str) -> dict[str, Answer | str]:
+async def _answers(stage: SuiteServers, subject: str) -> dict[str, Answer | str]:
     """What each node that can be asked says, or how its question ended."""
     answers: dict[str, Answer | str] = {}
     for node in stage.nodes:
@@ -78,15 +78,15 @@ async def _answers(stage: Stage, subject: str) -> dict[str, Answer | str]:
         if question is None:
             continue
         try:
-            end = await Call(question.ask()).end(CALL_S)
-            is_answer = end.ending is Ending.OK and isinstance(end.value, Answer)
+            end = await PendingCall(question.ask()).end(CALL_S)
+            is_answer = end.ending is CallEnding.OK and isinstance(end.value, Answer)
             answers[node] = end.value if is_answer and isinstance(end.value, Answer) else end.text
         finally:
             await question.close()
     return answers
 
 
-def _agreed(stage: Stage, answers: dict[str, Answer | str]) -> Row | str:
+def _agreed(stage: SuiteServers, answers: dict[str, Answer | str]) -> SuiteRow | str:
     """The passed row, or what is wrong now: an election may be under way."""
     silent = [f"{node}: {answer}" for node, answer in answers.items() if isinstance(answer, str)]
     if silent:
@@ -111,7 +111,7 @@ def _agreed(stage: Stage, answers: dict[str, Answer | str]) -> Row | str:
     return passed("leader", f"{text}; {len(given)} nodes and {node}'s log agree")
 
 
-def _reigns(stage: Stage, node: str) -> list[int]:
+def _reigns(stage: SuiteServers, node: str) -> list[int]:
     logs, log = stage.system.logs, stage.nodes[node].log
     assert logs is not None
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.conformance.probes import Probe
-from fencepost.harness.conformance.wire import Wire, wired
+from fencepost.harness.conformance.wire import CountedWire, wired
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Definite, Indefinite, NotSent, Session
+from fencepost.harness.coordination import ClientSession, Definite, Indefinite, NotSent
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.runner.readiness import await_healthy, await_ready
 from fencepost.harness.runner.servers import Servers
@@ -25,7 +25,7 @@ HEALTHY_S: Final = 45.0
 _AGAIN_S: Final = 1.0
 
 
-class Ending(StrEnum):
+class CallEnding(StrEnum):
     """How a call of the client ended, or that it has not."""
 
     OK = "ok"
@@ -38,40 +38,40 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class CallEnd:
     """How a call ended, in words too."""
 
-    ending: Ending
+    ending: CallEnding
     text: str
     value: object = None
 
     @property
     def denies(self) -> bool:
         """Whether the client says that nothing happened and nothing will."""
-        return self.ending in (Ending.DEFINITE, Ending.NOT_SENT)
+        return self.ending in (CallEnding.DEFINITE, CallEnding.NOT_SENT)
 
 
-class Call:
+class PendingCall:
     """A call of the client under way."""
 
     def __init__(self, call: Coroutine[Any, Any, Any]) -> None:
         self._task = asyncio.ensure_future(call)
 
-    async def end(self, timeout_s: float) -> End:
+    async def end(self, timeout_s: float) -> CallEnd:
         """How it ended within this time; it goes on where it has not."""
         await asyncio.wait({self._task}, timeout=timeout_s)
         if not self._task.done():
-            return End(Ending.WAITING, f"no answer within {timeout_s:g} s")
+            return CallEnd(CallEnding.WAITING, f"no answer within {timeout_s:g} s")
         try:
-            return End(Ending.OK, "ok", self._task.result())
+            return CallEnd(CallEnding.OK, "ok", self._task.result())
         except NotSent as error:
-            return End(Ending.NOT_SENT, f"NotSent ({error})")
+            return CallEnd(CallEnding.NOT_SENT, f"NotSent ({error})")
         except Definite as error:
-            return End(Ending.DEFINITE, f"Definite ({error})")
+            return CallEnd(CallEnding.DEFINITE, f"Definite ({error})")
         except Indefinite as error:
-            return End(Ending.INDEFINITE, f"Indefinite ({error})")
+            return CallEnd(CallEnding.INDEFINITE, f"Indefinite ({error})")
         except (Exception, asyncio.CancelledError) as error:
-            return End(Ending.OTHER, f"{type(error).__name__}: {error}")
+            return CallEnd(CallEnding.OTHER, f"{type(error).__name__}: {error}")
 
     async def cancel(self) -> None:
         self._task.cancel()
@@ -79,7 +79,7 @@ class Call:
             await self._task
 
 
-class Stage:
+class SuiteServers:
     """The servers, the probe and the keys of one suite."""
 
     def __init__(self, checked: CheckedPlan, servers: Servers, probe: Probe) -> None:
@@ -105,7 +105,7 @@ class Stage:
         return self.servers.runtime.layout[node]
 
     @contextlib.asynccontextmanager
-    async def session(self, place: Place) -> AsyncIterator[Session]:
+    async def session(self, place: Place) -> AsyncIterator[ClientSession]:
         """A fresh session of the system's client."""
         session = await self.system.open_client(
             place, self.probe.interface, connect_timeout_s=OPEN_S, options=self.checked.system_options
@@ -116,16 +116,16 @@ class Stage:
             await session.close()
 
     @contextlib.asynccontextmanager
-    async def wired(self, node: str) -> AsyncIterator[tuple[Wire, Session]]:
+    async def wired(self, node: str) -> AsyncIterator[tuple[CountedWire, ClientSession]]:
         """A fresh session through a relay."""
         async with wired(self.place(node), self.port) as (wire, place), self.session(place) as session:
             yield wire, session
 
-    async def acknowledge(self, node: str, key: str) -> End:
+    async def acknowledge(self, node: str, key: str) -> CallEnd:
         """Change a key through a session of its own."""
         async with self.session(self.place(node)) as session:
-            end = await Call(self.probe.change(session, key)).end(CALL_S)
-        if end.ending is Ending.OK:
+            end = await PendingCall(self.probe.change(session, key)).end(CALL_S)
+        if end.ending is CallEnding.OK:
             self.acknowledged.append(key)
         return end
 
@@ -135,8 +135,8 @@ class Stage:
         ends_s, refused = loop.time() + HEALTHY_S, ""
         while loop.time() < ends_s:
             for node in self.serving:
-                end = await Call(self._accepts(node)).end(CALL_S)
-                if end.ending is Ending.OK:
+                end = await PendingCall(self._accepts(node)).end(CALL_S)
+                if end.ending is CallEnding.OK:
                     return node
                 refused = f"{node}: {end.text}"
             await asyncio.sleep(0.1)

@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choi
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
-from fencepost.harness.conformance.rows import ROWS, Outcome, Row, failed, not_applicable, passed, played
+from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow, failed, not_applicable, passed, played
 from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -39,12 +39,12 @@ class Report:
     system: str
     version: str
     runtime: str
-    rows: tuple[Row, ...]
+    rows: tuple[SuiteRow, ...]
     folder: Path
 
     @property
-    def failures(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.outcome is Outcome.FAILED)
+    def failures(self) -> tuple[SuiteRow, ...]:
+        return tuple(row for row in self.rows if row.outcome is RowOutcome.FAILED)
 
 
 def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
@@ -69,7 +69,7 @@ def play_suite(
     results: Path,
     *,
     wanted: Collection[str] = (),
-    progress: Callable[[Row], None] = lambda row: None,
+    progress: Callable[[SuiteRow], None] = lambda row: None,
 ) -> Report:
     """Play these rows of the suite and those that they need (`rows.played`), or all of it where none is named.
 
@@ -88,9 +88,9 @@ def play_suite(
     record = RunRecord(folder, {})
     record.add(facts_before_start(checked, ready.forecast, ready.artifacts, ready.others))
     ready.prepared.write(folder)
-    by_name: dict[str, Row] = {}
+    by_name: dict[str, SuiteRow] = {}
 
-    def take(row: Row) -> None:
+    def take(row: SuiteRow) -> None:
         by_name[row.name] = row
         progress(row)
 
@@ -100,7 +100,7 @@ def play_suite(
     finally:
         left = [*checked.provider.sweep(folder), *_processes_that_name(folder)]
     take(failed("nothing-left", "; ".join(left)) if left else passed("nothing-left", "nothing stays on this machine"))
-    why = next((row.name for row in by_name.values() if row.outcome is Outcome.FAILED), "")
+    why = next((row.name for row in by_name.values() if row.outcome is RowOutcome.FAILED), "")
     for name in ROWS:
         if name not in by_name:
             reason = f"not reached: {why} failed" if why else "not reached"
@@ -118,7 +118,7 @@ def _nodes(sizes: tuple[int, ...]) -> int:
     return 3 if 3 in sizes else sizes[0]
 
 
-def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[Row]:
+def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[SuiteRow]:
     folder = record.folder
     command = [sys.executable, "-m", "fencepost.harness.conformance.inside", str(folder)]
     with (folder / store.RUNNER_LOG).open("ab") as log:
@@ -139,7 +139,7 @@ def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces:
         for line in child.stdout:
             message = json.loads(line)
             if message["topic"] == "row":
-                yield msgspec.convert(message["row"], Row)
+                yield msgspec.convert(message["row"], SuiteRow)
             elif message["topic"] == "facts":
                 record.add(message["facts"])
             elif message["topic"] == "error":

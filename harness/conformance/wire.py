@@ -26,7 +26,7 @@ class Passing(Enum):
     NO_ANSWERS = "no answers"
 
 
-class Wire:
+class CountedWire:
     """The connections that a client opened through the relay, and every byte that it sent over them."""
 
     def __init__(self, target: tuple[str, int]) -> None:
@@ -103,9 +103,9 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def wired(place: Place, port: int) -> AsyncIterator[tuple[Wire, Place]]:
+async def wired(place: Place, port: int) -> AsyncIterator[tuple[CountedWire, Place]]:
     """A relay to this node, and the node's place as a client finds it behind the relay."""
-    wire = Wire(place.dial(port))
+    wire = CountedWire(place.dial(port))
     server = await asyncio.start_server(wire.serve, "127.0.0.1", 0)
     address: tuple[str, int] = server.sockets[0].getsockname()[:2]
     try:

@@ -32,7 +32,7 @@ from fencepost.harness.contract.options import S, SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, ServerSettings, Settings
 from fencepost.harness.contract.versions import Versions
-from fencepost.harness.coordination import Session, WatchMode
+from fencepost.harness.coordination import ClientSession, WatchMode
 from fencepost.harness.history import Claim, Clock, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
@@ -187,7 +187,7 @@ class BaseSystem(ABC, Generic[S]):
     @abstractmethod
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: S | None = None
-    ) -> Session:
+    ) -> ClientSession:
         """Open a connection to this node alone; raises `Definite` when it cannot be opened.
 
         Args:

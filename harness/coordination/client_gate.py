@@ -100,7 +100,7 @@ class Gate:
 
 
 class Freezer:
-    """The gates of all workers (`harness.faults.kind.Clients`)."""
+    """The gates of all workers (`harness.faults.kind.FreezableClients`)."""
 
     def __init__(self, workers: int) -> None:
         self.gates: Final = tuple(Gate() for _ in range(workers))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fencepost.harness.coordination.session import Session
+from fencepost.harness.coordination.session import ClientSession
 from fencepost.harness.coordination.storage import KeyValue, Members, ReadMode, Reply
 
 #: The trail of the one election of a run: the `Keys` of an election.
@@ -69,7 +69,7 @@ class Deeds(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class Elections(Session, Protocol):
+class Elections(ClientSession, Protocol):
     """Leader election with terms that last; `Held.token` is the term, and tokens grow.
 
     Where a term is a lock, the holder leads, and the token is the position of the grant in the store's order of
@@ -122,7 +122,7 @@ class Granted(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class Leases(Session, Protocol):
+class Leases(ClientSession, Protocol):
     """Keys bound to a lease (etcd) or a session (ZooKeeper), which vanish when it ends.
 
     A lease belongs to no connection, so any node can be asked about it. Only `keep_alive` keeps it alive.
@@ -149,7 +149,7 @@ class Leases(Session, Protocol):
         ...
 
 
-class Member(msgspec.Struct, frozen=True, gc=False):
+class ListedMember(msgspec.Struct, frozen=True, gc=False):
     """One member as a node lists it; `token` is the position of its join, where the store has one."""
 
     id: str
@@ -160,7 +160,7 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 class Roster(msgspec.Struct, frozen=True):
     """The members of a group in the order of their ids, with the position and epoch of the reply (see `Reply`)."""
 
-    members: tuple[Member, ...]
+    members: tuple[ListedMember, ...]
     position: int | None = None
     epoch: int | None = None
 

@@ -15,10 +15,10 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from fencepost.harness.coordination.session import Session
+from fencepost.harness.coordination.session import ClientSession
 
 
-class Refusal(StrEnum):
+class MetastoreRefusal(StrEnum):
     """Why a request changed nothing, in ZooKeeper's words."""
 
     NO_NODE = "no-node"
@@ -51,30 +51,30 @@ class GetData(msgspec.Struct, frozen=True):
 Request: TypeAlias = Create | Delete | SetData | GetData
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
+class MetastoreResponse(msgspec.Struct, frozen=True, kw_only=True):
     """The answer to one request; `version` counts the path's writes since its creation, from 0.
 
     `position` is that of the change, or of the value read, in the store's order.
     """
 
-    refusal: Refusal | None = None
+    refusal: MetastoreRefusal | None = None
     data: bytes | None = None
     version: int | None = None
     position: int | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
+class MetastoreChange(msgspec.Struct, frozen=True):
     """A change of a watched path; `position` is None where the event does not say it."""
 
     path: str
     position: int | None = None
 
 
-PathChangeHandler: TypeAlias = Callable[[Change], None]
+PathChangeHandler: TypeAlias = Callable[[MetastoreChange], None]
 #: Called when the session has ended.
 StateChangeHandler: TypeAlias = Callable[[str], None]
 #: Hears of each answer when it arrives: its place among the requests, and the answer. Not a part of KIP-273.
-AnswerListener: TypeAlias = Callable[[int, Response], None]
+AnswerListener: TypeAlias = Callable[[int, MetastoreResponse], None]
 
 
 class Metastore(Protocol):
@@ -93,11 +93,11 @@ class Metastore(Protocol):
 
     def unregister_state_change_handler(self, handler: StateChangeHandler) -> None: ...
 
-    async def handle_request(self, request: Request) -> Response: ...
+    async def handle_request(self, request: Request) -> MetastoreResponse: ...
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
-    ) -> tuple[Response, ...]:
+    ) -> tuple[MetastoreResponse, ...]:
         """Send all requests at once and wait for all answers. Raises Indefinite when one gets none."""
         ...
 
@@ -126,18 +126,18 @@ class BaseMetastore(ABC):
     def unregister_state_change_handler(self, handler: StateChangeHandler) -> None:
         self._states.remove(handler)
 
-    async def handle_request(self, request: Request) -> Response:
+    async def handle_request(self, request: Request) -> MetastoreResponse:
         (response,) = await self.handle_requests((request,))
         return response
 
     @abstractmethod
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
-    ) -> tuple[Response, ...]:
+    ) -> tuple[MetastoreResponse, ...]:
         """`Metastore.handle_requests`."""
 
 
-class Metastores(Session, Protocol):
+class Metastores(ClientSession, Protocol):
     """A connection on which metastores can be opened."""
 
     async def metastore(self, ttl_ms: int | None) -> Metastore:

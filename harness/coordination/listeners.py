@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from fencepost.harness.coordination.session import Session
+from fencepost.harness.coordination.session import ClientSession
 from fencepost.harness.coordination.storage import Reply
 
 
@@ -52,7 +52,7 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
     position: int
 
 
-class Look(msgspec.Struct, frozen=True, gc=False):
+class WatchedRead(msgspec.Struct, frozen=True, gc=False):
     """A read of one key, answered among the reports of its own connection.
 
     `value_position` and `value` are None for an absent key; `value` is also None where the read does not return it.
@@ -67,7 +67,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     arms: bool = False
 
 
-Heard = Changes | Bookmark | Look
+Heard = Changes | Bookmark | WatchedRead
 
 
 class WatchBegun(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class WatchBegun(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class WatchedKey(msgspec.Struct, frozen=True, gc=False):
     """A key that exists, with its value and the position of the write that made it."""
 
     key: str
@@ -86,7 +86,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     value_position: int
 
 
-class Watches(Session, Protocol):
+class Watches(ClientSession, Protocol):
     """Writes of keys, and at most one watch of all keys at a time.
 
     `Reply.value_position` of a write is the position of its change. A watch that has ended never restarts by itself.
@@ -112,7 +112,7 @@ class Watches(Session, Protocol):
         """Discard the history before `position`; only where watches can be resumed."""
         ...
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         """Read every key that exists, with a current read."""
         ...
 
@@ -136,7 +136,7 @@ class Watches(Session, Protocol):
         ...
 
 
-class Watchable(Session, Protocol):
+class Watchable(ClientSession, Protocol):
     """A session that can listen; its reports are stamped by the history's clock."""
 
     def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> Watches:

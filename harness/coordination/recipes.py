@@ -24,7 +24,7 @@ NOT_A_MEMBER: Final = "not-a-member"
 GroupListener: TypeAlias = Callable[[frozenset[str]], None]
 
 
-class Membership(msgspec.Struct, frozen=True, kw_only=True):
+class KeptMembership(msgspec.Struct, frozen=True, kw_only=True):
     """What a process must remember of its own membership, so that it can renew and leave it over any connection."""
 
     handle: str
@@ -39,7 +39,7 @@ class LeasedMembership:
 
     def __init__(self, store: Memberships, group: str, *, ttl_ms: int, lists: ReadMode) -> None:
         self.group: Final = group
-        self.memberships: dict[str, Membership] = {}
+        self.memberships: dict[str, KeptMembership] = {}
         self.answer: Granted | Reply | Roster = Reply()
         self._store = store
         self._ttl_ms = ttl_ms
@@ -60,7 +60,7 @@ class LeasedMembership:
             # A lease that nobody knows of holds nothing.
             raise Definite(LEASE_NOT_GRANTED, str(error)) from None
         self.answer = await self._store.enter(self.group, member, data, granted.handle)
-        self.memberships[member] = Membership(handle=granted.handle, ttl_ms=granted.ttl_ms)
+        self.memberships[member] = KeptMembership(handle=granted.handle, ttl_ms=granted.ttl_ms)
 
     async def renew(self, member: str) -> int:
         """Keep the membership alive; returns for how many milliseconds. Raises `Definite("lease-expired")`."""
@@ -96,7 +96,7 @@ class LeasedMembership:
     async def close(self) -> None:
         await self._store.close()
 
-    def _own(self, member: str) -> Membership:
+    def _own(self, member: str) -> KeptMembership:
         if member not in self.memberships:
             raise Definite(NOT_A_MEMBER)
         return self.memberships[member]

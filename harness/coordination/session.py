@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 
-class Session(Protocol):
+class ClientSession(Protocol):
     """A client connection to one node: opened once, used by one process, closed, never reopened.
 
     It never retries, reconnects, fails over or queues requests by itself. Each request ends in one of three ways: it
@@ -42,7 +42,7 @@ class Prepares(Protocol):
         ...
 
 
-async def prepare(session: Session, needs: Needs) -> None:
+async def prepare(session: ClientSession, needs: Needs) -> None:
     """Make what a workload needs, where the session's store needs that. Idempotent."""
     if isinstance(session, Prepares):
         await session.prepare(needs)

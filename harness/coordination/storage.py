@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from fencepost.harness.coordination.session import Needs, Session
+from fencepost.harness.coordination.session import ClientSession, Needs
 
 
 class Keys(Needs, frozen=True):
@@ -68,7 +68,7 @@ class Members(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class KeyValue(Session, Protocol):
+class KeyValue(ClientSession, Protocol):
     """Key-value storage. Keys are short ASCII words ("r12"), values are bytes; one request a call, sent in order."""
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
@@ -117,7 +117,7 @@ class Lists(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class ListTransactions(Session, Protocol):
+class ListTransactions(ClientSession, Protocol):
     """A list that nobody appended to is empty, and is made by the first append."""
 
     async def transact(self, reads: Sequence[str], appends: Sequence[tuple[str, int]]) -> Lists:
@@ -156,7 +156,7 @@ class Polled(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class Log(Session, Protocol):
+class Log(ClientSession, Protocol):
     """A log of several partitions; each is written and read through the node that leads it.
 
     It needs `Partitions`. An `epoch` in a reply is exact or None.

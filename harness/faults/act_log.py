@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 from fencepost.harness.faults.fault_options import Seen
 from fencepost.harness.faults.kind import Act, FaultKind, Proof, Records, Skip, View
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import ScheduledFault
 from fencepost.harness.history import PART_OF, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.results.schedule_rows import FORMAT
 
@@ -15,7 +15,7 @@ class ActRecord:
     """One fault, or one part of a fault, as it is recorded. `act` is None until it is known what it acts on."""
 
     fault_id: int
-    entry: Entry
+    entry: ScheduledFault
     view: View
     act: Act | None = None
     seen: Seen | None = None

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fencepost.harness.base.quorum import Damage, Pair, Quorum, majority, worst
+from fencepost.harness.base.quorum import Damage, Pair, QuorumView, majority, worst
 from fencepost.harness.faults.act_log import ActLog, ActRecord
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
 from fencepost.harness.faults.fault_options import Seen
 from fencepost.harness.faults.kind import Act, Cluster, Doing, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.schedule import Entry, by_worker
-from fencepost.harness.history import Disk, FaultAction, FaultOutcome, FaultStage
+from fencepost.harness.faults.schedule import ScheduledFault, by_worker
+from fencepost.harness.history import DiskEffect, FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
 
 #: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
@@ -34,7 +34,7 @@ _LOOK_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class _Injected:
     """One injection: the number of the fault, the nodes that it acts on, and its proof, or why it was skipped."""
 
     fault_id: int
@@ -84,11 +84,11 @@ class Conductor:
             texts.append(f"{record.entry.spec.fault} of {nodes or record.entry.spec.target}")
         return "; ".join(texts) or None
 
-    async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
+    async def run(self, schedule: list[ScheduledFault], *, stop: asyncio.Event) -> None:
         """Carry out `schedule` as `run_workers` does."""
         await self.run_workers(by_worker(schedule), stop=stop)
 
-    async def run_workers(self, workers: Iterable[Iterable[Entry]], *, stop: asyncio.Event) -> None:
+    async def run_workers(self, workers: Iterable[Iterable[ScheduledFault]], *, stop: asyncio.Event) -> None:
         """Carry out each worker's entries; when `stop` is set, return early with everything healed."""
         self._log.zero_ns = self._records.now_ns()
         tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers]
@@ -116,7 +116,7 @@ class Conductor:
 
     # -- one worker -----------------------------------------------------------------------------------------------
 
-    async def _work(self, entries: Iterable[Entry], stop: asyncio.Event) -> None:
+    async def _work(self, entries: Iterable[ScheduledFault], stop: asyncio.Event) -> None:
         """Carry out one worker's entries, one after the other."""
         free_ns = self._log.zero_ns
         for entry in entries:
@@ -129,7 +129,7 @@ class Conductor:
             await self.heal(injected.fault_id, stop)
             free_ns = self._records.now_ns() + entry.gap_ns
 
-    async def inject(self, entry: Entry, stop: asyncio.Event) -> Injected:
+    async def inject(self, entry: ScheduledFault, stop: asyncio.Event) -> _Injected:
         """Inject one fault now; `stop` ends its waiting for a leader or for other faults."""
         trigger = entry.spec.options.trigger
         seen = await awaited(trigger, self._cluster, zero_ns=self._log.zero_ns, stop=stop) if trigger else None
@@ -140,7 +140,7 @@ class Conductor:
         self._log.write(record, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
             self._log.write(record, FaultAction.INJECT, FaultStage.END, skip=skip)
-            return Injected(record.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
+            return _Injected(record.fault_id, (), Proof(FaultOutcome.SKIPPED, skip.why))
         act = record.act
         assert act is not None
         # Nothing was awaited since the check for obstacles, so no other worker came in between.
@@ -151,7 +151,7 @@ class Conductor:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
         proof = await self._guard(fault.inject(act), fault.act_deadline_s)
         self._log.write(record, FaultAction.INJECT, FaultStage.END, proof=proof)
-        return Injected(act.fault_id, act.resolved.nodes, proof)
+        return _Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
         """Keep a fault in force for its length, or until the event that ends it."""
@@ -224,7 +224,7 @@ class Conductor:
     # -- when, and whether ----------------------------------------------------------------------------------------
 
     async def _resolve(
-        self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
+        self, entry: ScheduledFault, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
     ) -> tuple[ActRecord, Skip | None]:
         """Wait until the target can be resolved and no other fault is in the way; or say why the fault is skipped."""
         fault = self._faults[entry.spec.fault]
@@ -263,7 +263,7 @@ class Conductor:
             return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
         if self._keep_quorum:
             together = [*self._damages(view), damages_of(fault, resolved)]
-            short = next((own for own in view.electorates if worst([own], together) is not Quorum.MUTUAL), None)
+            short = next((own for own in view.electorates if worst([own], together) is not QuorumView.MUTUAL), None)
             if short is not None:
                 absent = {name for damages in together for damage in damages for name in damage.absent}
                 gone = ", ".join(sorted(absent & set(short))) or "none"
@@ -337,7 +337,7 @@ def _without_disks(before: Collection[str], more: Collection[str], view: View) -
 
 def damaged_by(fault: FaultKind, spec: FaultSpec, resolved: Resolved) -> frozenset[str]:
     """Return the nodes whose disks this fault damages for the rest of the run."""
-    return frozenset(resolved.nodes if fault.effects(spec).disk is Disk.DAMAGED else ())
+    return frozenset(resolved.nodes if fault.effects(spec).disk is DiskEffect.DAMAGED else ())
 
 
 async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:

@@ -20,8 +20,8 @@ from fencepost.harness.faults.kind import FaultKind, FaultSpec, cuts_off_leader,
 from fencepost.harness.faults.schedule import (
     ALL,
     Choice,
-    Entry,
     NemesisRequest,
+    ScheduledFault,
     by_worker,
     draw_schedules,
     is_mixed,
@@ -66,7 +66,7 @@ class Forecast:
     """The faults of a run; `entries` are the first of its schedule."""
 
     request: NemesisRequest
-    entries: tuple[Entry, ...]
+    entries: tuple[ScheduledFault, ...]
     #: Kinds for which the main phase is too short.
     without_time: tuple[str, ...]
 
@@ -103,7 +103,7 @@ def look_ahead(
     around: Surroundings,
     *,
     can: Callable[[str], str | None] = lambda _: None,
-    given: Sequence[Entry] | None = None,
+    given: Sequence[ScheduledFault] | None = None,
 ) -> Forecast:
     """Forecast the faults of a run.
 
@@ -118,7 +118,7 @@ def look_ahead(
     nemesis = parse_nemesis(text, faults, around.placement, can=can)
     if given is None:
         nemesis = with_lengths(nemesis, faults, around)
-        workers: list[Iterator[Entry]] = drawn(nemesis, faults, around)
+        workers: list[Iterator[ScheduledFault]] = drawn(nemesis, faults, around)
     else:
         workers = [iter(entries) for entries in by_worker(given)]
     entries = tuple(entry for worker in workers for entry in islice(worker, _LOOK_MAX))
@@ -132,7 +132,9 @@ def with_lengths(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], aroun
     return replace(nemesis, workers=tuple(_with_lengths(worker, faults, around) for worker in nemesis.workers))
 
 
-def drawn(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
+def drawn(
+    nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings
+) -> list[Iterator[ScheduledFault]]:
     """Draw each worker's faults, lazily: a fault is drawn when it is needed."""
     return draw_schedules(
         nemesis.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
@@ -221,7 +223,7 @@ def refuse_without_time(
 def _without_time(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
     """Return the named kinds that never come, or come for less time than the plan says."""
 
-    def whole(entry: Entry) -> bool:
+    def whole(entry: ScheduledFault) -> bool:
         # A length of our own gives way to a short main phase; one that a person wrote does not.
         own = "for" in entry.spec.given and entry.spec in nemesis.specs
         return not own or entry.duration_ns == entry.spec.duration_ns

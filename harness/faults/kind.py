@@ -184,7 +184,7 @@ class Parts(Protocol):
     async def part(self, of: "Act", resolved: Resolved, *, inject: "Doing", hold_ns: int, heal: "Doing") -> Proof: ...
 
 
-class Clients(Protocol):
+class FreezableClients(Protocol):
     """The harness's own client workers, which a fault may freeze like a stopped process."""
 
     async def freeze(self, worker: int, fault_id: int) -> None:
@@ -242,7 +242,7 @@ class Cluster:
     phases: list[str] = field(default_factory=list)
     #: Whether a person is ending the run: then faults wait only until the nodes run.
     hurried: Callable[[], bool] = _no
-    clients: Clients | None = None
+    clients: FreezableClients | None = None
     parts: Parts | None = None
     disturbed: Callable[[int], frozenset[str]] = _nobody
     fault_ids: Iterator[int] = field(default_factory=itertools.count)

@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
-from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
+from fencepost.harness.runtime.network import Handled, Link, PacketShape, Passage
 
 #: A timer may fire early by another clock: the least share of a delay that must be measured.
 _NEARLY: Final = 0.98
@@ -22,7 +22,7 @@ def is_whole(passage: Passage) -> bool:
 
 
 def judge_passages(
-    shapes: Mapping[Link, Shape],
+    shapes: Mapping[Link, PacketShape],
     link_count: int,
     before: Mapping[Link, Passage],
     after: Mapping[Link, Passage],
@@ -59,7 +59,7 @@ def judge_passages(
     return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {link_count} links{others}: {evidence}")
 
 
-def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) -> str | None:
+def why_not_felt(shape: PacketShape, before: Passage | None, after: Passage | None) -> str | None:
     """Return which part of the shape the datagrams do not show; None when they show all of it.
 
     `before` is None where another fault had shaped the link already: then nothing can be compared.
@@ -91,19 +91,19 @@ def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) ->
     return None
 
 
-def _least_ms(shape: Shape) -> float:
+def _least_ms(shape: PacketShape) -> float:
     return (shape.delay_ns - shape.jitter_ns) / 1e6
 
 
-def _was_as_slow(shape: Shape, before: Passage) -> bool:
+def _was_as_slow(shape: PacketShape, before: Passage) -> bool:
     return bool(before.median_ms and shape.delay_ns > 0 and _least_ms(shape) <= before.median_ms)
 
 
-def _was_as_narrow(shape: Shape, before: Passage) -> bool:
+def _was_as_narrow(shape: PacketShape, before: Passage) -> bool:
     return before.rate_bytes_s <= shape.rate_bytes_s * _RATE_OVER
 
 
-def was_so_before(shape: Shape, before: Passage) -> bool:
+def was_so_before(shape: PacketShape, before: Passage) -> bool:
     """Decide whether the link was already as slow or narrow as the shape makes it, so that nothing can be compared."""
     return _was_as_slow(shape, before) or (shape.rate_bytes_s > 0 and _was_as_narrow(shape, before))
 
@@ -132,7 +132,7 @@ def is_by_chance(hits: int, tries: int, share: float) -> bool:
     return sum(weights[: hits + 1]) >= _CHANCE and sum(weights[hits:]) >= _CHANCE
 
 
-def passage_text(passage: Passage | None, shape: Shape | None = None) -> str:
+def passage_text(passage: Passage | None, shape: PacketShape | None = None) -> str:
     if passage is None:
         return "not measured"
     parts = []

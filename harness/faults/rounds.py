@@ -15,10 +15,10 @@ _END_DEADLINE_S: Final = 4.5
 PATIENCE_S: Final = 0.1
 
 #: Plays one round, given its number.
-Play = Callable[[int, "Rounds"], Awaitable[None]]
+Play = Callable[[int, "FaultRounds"], Awaitable[None]]
 
 
-class Rounds:
+class FaultRounds:
     """Plays rounds 0, 1, ... until they are undone. A round gives its proof to `proven` once it has it, and goes on.
 
     `what` is what a round does, in one word.

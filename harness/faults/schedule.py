@@ -207,7 +207,7 @@ _LATE_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class ScheduledFault:
     """One fault to come: injected `inject_ns` after the main phase began, healed `duration_ns` after its proof.
 
     `draw_seed` decides which nodes a target such as "minority" means, unless the fault's effect lasts
@@ -231,7 +231,7 @@ def draw_schedules(
     seed: int,
     time_limit_ns: int,
     quiet_ns: int,
-) -> list[Iterator[Entry]]:
+) -> list[Iterator[ScheduledFault]]:
     """Return each worker's entries, drawn when they are needed: a run of a month starts as fast as one of a minute."""
     return [
         draw_schedule(choices, faults, seed=seed, time_limit_ns=time_limit_ns, quiet_ns=quiet_ns, worker=number)
@@ -239,9 +239,9 @@ def draw_schedules(
     ]
 
 
-def by_worker(entries: Iterable[Entry]) -> list[list[Entry]]:
+def by_worker(entries: Iterable[ScheduledFault]) -> list[list[ScheduledFault]]:
     """Divide a list of entries by worker, keeping their order."""
-    workers: dict[int, list[Entry]] = {}
+    workers: dict[int, list[ScheduledFault]] = {}
     for entry in entries:
         workers.setdefault(entry.worker, []).append(entry)
     return list(workers.values())
@@ -255,7 +255,7 @@ def draw_schedule(
     time_limit_ns: int,
     quiet_ns: int,
     worker: int = 0,
-) -> Iterator[Entry]:
+) -> Iterator[ScheduledFault]:
     """Draw one worker's entries that fit into the main phase.
 
     The first fault comes after half a quiet time. Quiet times vary by a fifth, so that faults do not keep step with the
@@ -283,7 +283,7 @@ def draw_schedule(
                 # The last one is taken first.
                 turn.sort(key=first.__contains__)
         spec = variants.next(turn.pop())
-        entry = Entry(
+        entry = ScheduledFault(
             spec=spec,
             inject_ns=at_ns,
             duration_ns=spec.duration_ns,
@@ -326,13 +326,15 @@ class _Variants:
         return order[turn % len(order)]
 
 
-def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], placement: Placement) -> list[Entry]:
+def recorded_entries(
+    rows: Iterable[Row], faults: Mapping[str, FaultKind], placement: Placement
+) -> list[ScheduledFault]:
     """Return the faults that a run really injected, from its schedule.jsonl, to inject them again at the same times.
 
     Raises UsageError for rows of another format and for specs that make no sense on this cluster.
     """
     return [
-        Entry(
+        ScheduledFault(
             spec=parse_choice([row["spec"]], faults, placement)[0],
             inject_ns=row["nominal_ns"] if row["when"] is not None else row["at_ns"],
             duration_ns=row["duration_ns"],
@@ -346,7 +348,7 @@ def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], place
 
 def given_entries(
     path: Path, faults: Mapping[str, FaultKind], placement: Placement, *, time_limit_ns: int
-) -> list[Entry]:
+) -> list[ScheduledFault]:
     """Read the faults of a schedule file and check them against the plan that names it; raise UsageError."""
     rows = read_rows(path)
     try:
@@ -363,7 +365,7 @@ def given_entries(
     return entries
 
 
-def nemesis_of(entries: Sequence[Entry]) -> str:
+def nemesis_of(entries: Sequence[ScheduledFault]) -> str:
     """Return the `nemesis` of a plan with these faults (at least one): each once, workers joined by +."""
     workers: dict[int, dict[str, None]] = {}
     for entry in entries:

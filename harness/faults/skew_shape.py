@@ -61,7 +61,7 @@ class SkewOptions(FaultOptions, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class SkewShape:
     """What is added to each of the chosen clocks. `may_step_back`: healing may set a monotonic clock back."""
 
     clocks: tuple[Clock, ...]
@@ -152,13 +152,13 @@ def _senseless_strobe(options: SkewOptions) -> Refusal | None:
     return None
 
 
-def shape_of(options: SkewOptions, draw: random.Random) -> Shape:
+def shape_of(options: SkewOptions, draw: random.Random) -> SkewShape:
     """Turn options into a shape; `draw` chooses what they leave open."""
     clocks = CLOCKS[options.clock]
     is_open = options.offset is UNSET and options.rate is UNSET and options.strobe is UNSET
     strobes = options.strobe is not UNSET
     period, length = _rhythm(options)
-    return Shape(
+    return SkewShape(
         clocks=clocks,
         offset_ns=_drawn(clocks, draw) if is_open else int(options.offset or 0),
         extra_rate=_extra_rate(options.rate or 1.0),
@@ -188,7 +188,7 @@ def _drawn(clocks: tuple[Clock, ...], draw: random.Random) -> int:
     return size_ns if ahead else -size_ns
 
 
-def _before_boot(shape: Shape) -> Refusal | None:
+def _before_boot(shape: SkewShape) -> Refusal | None:
     """Refuse an offset that would make a monotonic clock negative."""
     lowest_ns = min(shape.offset_ns, shape.offset_ns + shape.delta_ns)
     uptime_ns = time.monotonic_ns()

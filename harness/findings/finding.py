@@ -10,16 +10,23 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.findings.rate import Rate
-from fencepost.harness.findings.state import Night, Standing, State, standing
+from fencepost.harness.findings.state import FindingNight, FindingStanding, FindingState, standing
 from fencepost.harness.verdict.fingerprint import violation_of
 
 _ID_LETTERS: Final = 8
 #: Of several releases the finding has the first of these states.
-_GRAVITY: Final = (State.BACK, State.NEW, State.ONGOING, State.RARE, State.PROBABLY_GONE, State.GONE)
+_GRAVITY: Final = (
+    FindingState.BACK,
+    FindingState.NEW,
+    FindingState.ONGOING,
+    FindingState.RARE,
+    FindingState.PROBABLY_GONE,
+    FindingState.GONE,
+)
 Row = Mapping[str, Any]
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class RecurringFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One fingerprint over all runs.
 
     `nights` are those with a run that could have shown it, oldest first. `by_version` counts over all nights. Each
@@ -33,8 +40,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     anomaly: str
     decides: bool
-    standings: Mapping[str, Standing]
-    nights: tuple[Night, ...]
+    standings: Mapping[str, FindingStanding]
+    nights: tuple[FindingNight, ...]
     by_version: Mapping[str, Rate]
 
     @property
@@ -51,7 +58,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.standings, key=lambda name: (-_GRAVITY.index(self.standings[name].state), name))
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> FindingStanding:
         """Where it stands in the release in which it stands worst."""
         return self.standings[self.release]
 
@@ -83,7 +90,7 @@ def release_of(row: Row) -> str:
     return f"{row['version']} ({row['variant']})" if row["variant"] else str(row["version"])
 
 
-def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[Finding]:
+def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[RecurringFinding]:
     """Every finding, those seen last first.
 
     Args:
@@ -99,20 +106,20 @@ def findings_of(sightings: Iterable[Row], nights: Sequence[str]) -> list[Finding
     return sorted(findings, key=lambda finding: (-order[finding.last_seen], finding.id))
 
 
-def standings_of(sightings: Iterable[Row], order: Mapping[str, int]) -> dict[str, Standing]:
+def standings_of(sightings: Iterable[Row], order: Mapping[str, int]) -> dict[str, FindingStanding]:
     """Where one finding stands in each release that showed it, by release; `order` has the nights by number."""
     by_version: dict[str, dict[str, Rate]] = {}
     for row in sightings:
         own = by_version.setdefault(release_of(row), {})
         own[row["night"]] = own.get(row["night"], Rate(0, 0)) + Rate(row["seen"], row["runs"])
     return {
-        version: standing([Night(night=name, rate=rates[name]) for name in sorted(rates, key=order.__getitem__)])
+        version: standing([FindingNight(night=name, rate=rates[name]) for name in sorted(rates, key=order.__getitem__)])
         for version, rates in sorted(by_version.items())
         if any(rate.seen for rate in rates.values())
     }
 
 
-def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> Finding:
+def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> RecurringFinding:
     first = rows[0]
     by_night: dict[str, Rate] = {}
     by_version: dict[str, Rate] = {}
@@ -120,8 +127,8 @@ def _finding(rows: Sequence[Row], order: Mapping[str, int]) -> Finding:
         rate = Rate(row["seen"], row["runs"])
         by_night[row["night"]] = by_night.get(row["night"], Rate(0, 0)) + rate
         by_version[release_of(row)] = by_version.get(release_of(row), Rate(0, 0)) + rate
-    nights = tuple(Night(night=name, rate=by_night[name]) for name in sorted(by_night, key=order.__getitem__))
-    return Finding(
+    nights = tuple(FindingNight(night=name, rate=by_night[name]) for name in sorted(by_night, key=order.__getitem__))
+    return RecurringFinding(
         id=id_of(first["fingerprint"]),
         fingerprint=first["fingerprint"],
         system=first["system"],

@@ -30,7 +30,7 @@ _PARTS: Final = 4
 _HINT: Final = "docs/how-to/nights.md shows a file of known issues"
 
 
-class KnownIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TrackedIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One violation that is known: its fingerprint, the releases it is known in, who owns it and until when."""
 
     fingerprint: str
@@ -67,10 +67,10 @@ class KnownIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     format: int = FORMAT
-    issue: tuple[KnownIssue, ...] = ()
+    issue: tuple[TrackedIssue, ...] = ()
 
 
-def read_known_issues(path: Path) -> tuple[KnownIssue, ...]:
+def read_known_issues(path: Path) -> tuple[TrackedIssue, ...]:
     """Read a file of known issues; raises UsageError that names file, line, key and remedy."""
     source = read_toml(path, hint=_HINT)
     file = source.convert(_File)
@@ -95,7 +95,7 @@ def read_known_issues(path: Path) -> tuple[KnownIssue, ...]:
 
 
 def uncovered(
-    fingerprints: Sequence[str], version: str, issues: Sequence[KnownIssue], today: datetime.date
+    fingerprints: Sequence[str], version: str, issues: Sequence[TrackedIssue], today: datetime.date
 ) -> tuple[str, ...]:
     """The fingerprints that no issue in force covers."""
     return tuple(f for f in fingerprints if not any(issue.covers(f, version, today) for issue in issues))

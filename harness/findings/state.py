@@ -19,7 +19,7 @@ RARE_BELOW: Final = 0.05
 _PROBABLY_AT: Final = 0.5
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """What a reader of the night needs to know of a finding first."""
 
     NEW = "new"
@@ -30,17 +30,17 @@ class State(StrEnum):
     BACK = "back"
 
 
-class Night(msgspec.Struct, frozen=True, kw_only=True):
+class FindingNight(msgspec.Struct, frozen=True, kw_only=True):
     """How often a finding showed in one night, of the runs that could have shown it."""
 
     night: str
     rate: Rate
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class FindingStanding(msgspec.Struct, frozen=True, kw_only=True):
     """A finding's state, and what it rests on."""
 
-    state: State
+    state: FindingState
     #: Up to and with the last night that showed it.
     rate: Rate
     #: Runs since then that could have shown it, and did not.
@@ -49,7 +49,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     chance_unseen: float
 
 
-def standing(nights: Sequence[Night]) -> Standing:
+def standing(nights: Sequence[FindingNight]) -> FindingStanding:
     """The state after the last of these nights, oldest first.
 
     Raises:
@@ -58,30 +58,30 @@ def standing(nights: Sequence[Night]) -> Standing:
     first = next((i for i, night in enumerate(nights) if night.rate.seen), None)
     if first is None:
         raise ValueError("a finding was seen in some night")
-    rate, clean_runs, was_gone, state = Rate(0, 0), 0, False, State.NEW
+    rate, clean_runs, was_gone, state = Rate(0, 0), 0, False, FindingState.NEW
     for number, night in enumerate(nights[first:]):
         if night.rate.seen:
             # A finding that comes back after its end has its rate from its return on: it is another defect, or another
             # build.
             rate = night.rate if was_gone else rate + Rate(0, clean_runs) + night.rate
             if number == 0:
-                state = State.NEW
+                state = FindingState.NEW
             elif was_gone:
-                state = State.BACK
+                state = FindingState.BACK
             else:
-                state = State.RARE if rate.share < RARE_BELOW else State.ONGOING
+                state = FindingState.RARE if rate.share < RARE_BELOW else FindingState.ONGOING
             clean_runs, was_gone = 0, False
         elif night.rate.runs:
             clean_runs += night.rate.runs
             state = _while_unseen(rate, clean_runs)
-            was_gone = was_gone or state is State.GONE
-    return Standing(state=state, rate=rate, clean_runs=clean_runs, chance_unseen=chance_unseen(rate, clean_runs))
+            was_gone = was_gone or state is FindingState.GONE
+    return FindingStanding(state=state, rate=rate, clean_runs=clean_runs, chance_unseen=chance_unseen(rate, clean_runs))
 
 
-def _while_unseen(rate: Rate, clean_runs: int) -> State:
+def _while_unseen(rate: Rate, clean_runs: int) -> FindingState:
     chance = chance_unseen(rate, clean_runs)
     if chance <= FIXED_AT:
-        return State.GONE
+        return FindingState.GONE
     if chance <= _PROBABLY_AT:
-        return State.PROBABLY_GONE
-    return State.RARE if rate.share < RARE_BELOW else State.ONGOING
+        return FindingState.PROBABLY_GONE
+    return FindingState.RARE if rate.share < RARE_BELOW else FindingState.ONGOING

@@ -165,7 +165,7 @@ class Generator(Protocol):
 Step = tuple[Invocation | Pending | None, Generator]
 
 
-class Stream:
+class DrawStream:
     """The numbers of the streams of draws; workloads use `OFFER`."""
 
     OFFER: Final = 0

@@ -13,12 +13,12 @@ from fencepost.harness.generators.contract import (
     PENDING,
     Context,
     Draw,
+    DrawStream,
     Generator,
     Invocation,
     Offer,
     Pending,
     Step,
-    Stream,
 )
 from fencepost.harness.history import OpEvent, Outcome
 
@@ -107,7 +107,7 @@ class _Mix(msgspec.Struct, frozen=True):
         mix = self
         for worker in ctx.free:
             alone = ctx.alone(worker)
-            drawn = ctx.draw(worker, Stream.MIX)
+            drawn = ctx.draw(worker, DrawStream.MIX)
             untried = list(range(len(mix.parts)))
             while untried:
                 k = mix._pick(untried, drawn)

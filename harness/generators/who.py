@@ -19,12 +19,12 @@ from fencepost.harness.generators.contract import (
     PENDING,
     Context,
     Draw,
+    DrawStream,
     Generator,
     Invocation,
     Offer,
     Pending,
     Step,
-    Stream,
 )
 from fencepost.harness.history import OpEvent, Outcome
 
@@ -195,7 +195,7 @@ class _Paced(msgspec.Struct, frozen=True):
         if isinstance(step, Pending):
             return step, (self if g is self.g else _Paced(self.interval_ns, g, self.next_ns))
         due_ns = ctx.time_ns if self.next_ns is None else self.next_ns
-        gap_ns = ctx.draw(step.worker, Stream.PACE).below(2 * self.interval_ns + 1)
+        gap_ns = ctx.draw(step.worker, DrawStream.PACE).below(2 * self.interval_ns + 1)
         if due_ns > step.at_ns:
             step = Invocation(step.worker, step.offer, due_ns)
         return step, _Paced(self.interval_ns, g, max(due_ns, step.at_ns - SLACK_NS) + gap_ns)
@@ -276,7 +276,7 @@ class _Probe(msgspec.Struct, frozen=True):
         return self._due(ctx, worker, _ASK_NS if superseded else within_ns, superseded)
 
     def _due(self, ctx: Context, worker: int, within_ns: int, superseded: bool) -> "_Probe":
-        due_ns = ctx.time_ns + ctx.draw(worker, Stream.PACE).below(within_ns)
+        due_ns = ctx.time_ns + ctx.draw(worker, DrawStream.PACE).below(within_ns)
         return _Probe(self.keep, self.ask, due_ns, superseded)
 
 

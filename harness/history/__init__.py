@@ -26,7 +26,7 @@ from fencepost.harness.history.effects import (
     AttemptEvent,
     CatchUp,
     CatchUpEvent,
-    Disk,
+    DiskEffect,
     Effects,
     EpochEvent,
     LogEvent,
@@ -393,7 +393,7 @@ _ENDS_THERE: Final = "the history ends there, as when the harness is killed or i
 _UNTOLD: Final = "nothing that was recorded says why"
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True):
+class MainPhase(msgspec.Struct, frozen=True, kw_only=True):
     """How long the main phase lasted, and was planned to last, in ns; `planned_ns` is None without a plan.
 
     `cut_short` says in one sentence when and why the run was cut short; None for a complete run.
@@ -404,7 +404,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     cut_short: str | None
 
 
-def ending_of(history: History, planned_ns: int | None, failure: str | None = None) -> Ending:
+def ending_of(history: History, planned_ns: int | None, failure: str | None = None) -> MainPhase:
     """Decide how a run ended.
 
     Args:
@@ -417,7 +417,7 @@ def ending_of(history: History, planned_ns: int | None, failure: str | None = No
     played_ns = min(end_ns, history.end_ns) - start_ns if end_ns else 0
     cut = _where_and_why(history, played_ns, planned_ns, failure)
     if cut is None:
-        return Ending(planned_ns=planned_ns, played_ns=played_ns, cut_short=None)
+        return MainPhase(planned_ns=planned_ns, played_ns=played_ns, cut_short=None)
     phase, why = cut
     if phase is PhaseName.MAIN:
         planned = f"the planned {planned_ns / 1e9:g} s of " if planned_ns is not None else ""
@@ -426,7 +426,7 @@ def ending_of(history: History, planned_ns: int | None, failure: str | None = No
         where = f"in its {phase} phase"
     else:
         where = "before its main phase"
-    return Ending(planned_ns=planned_ns, played_ns=played_ns, cut_short=f"the run was cut short {where}: {why}")
+    return MainPhase(planned_ns=planned_ns, played_ns=played_ns, cut_short=f"the run was cut short {where}: {why}")
 
 
 def _where_and_why(
@@ -476,9 +476,8 @@ __all__ = [
     "Clock",
     "ClockEvent",
     "Completion",
-    "Disk",
+    "DiskEffect",
     "Effects",
-    "Ending",
     "EpochEvent",
     "Event",
     "FaultAction",
@@ -490,6 +489,7 @@ __all__ = [
     "LogEntry",
     "LogEvent",
     "Logged",
+    "MainPhase",
     "MigrationDelayEvent",
     "MigrationEvent",
     "NodeChange",

@@ -33,7 +33,7 @@ class Stops(StrEnum):
     NO = "no"
 
 
-class Disk(StrEnum):
+class DiskEffect(StrEnum):
     """What a fault leaves on the disks of its nodes when it is over."""
 
     #: Everything that the server wrote.
@@ -60,7 +60,7 @@ class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     changes_members: bool = False
     #: A server may end by itself: it cannot write. Until then it runs.
     ends: bool = False
-    disk: Disk = Disk.KEPT
+    disk: DiskEffect = DiskEffect.KEPT
 
     @property
     def may_stop(self) -> bool:
@@ -75,7 +75,7 @@ _CUTS: Final = Effects(cuts=True)
 _VERSION_1: Final[Mapping[str, Effects]] = {
     "churn": _AT_TIMES,
     "clock-skew": Effects(skews=True),
-    "damage": Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED),
+    "damage": Effects(stops=Stops.POSSIBLE, disk=DiskEffect.DAMAGED),
     "depose": _DEAD,
     "disk": Effects(holds=True, ends=True),
     "flapping": _CUTS,
@@ -86,7 +86,7 @@ _VERSION_1: Final[Mapping[str, Effects]] = {
     "membership": Effects(stops=Stops.POSSIBLE, changes_members=True),
     "partition": _CUTS,
     "pause": _DEAD,
-    "power-loss": Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED),
+    "power-loss": Effects(stops=Stops.CERTAIN, disk=DiskEffect.UNSYNCED),
     "rolling": _AT_TIMES,
     "toxic": Effects(cuts=True, delays=True),
 }
@@ -96,7 +96,7 @@ def recorded_effects(fault: str, effects: Effects | None) -> Effects:
     """Complete the effects of an event of an earlier schema version by what its fault's name meant then."""
     if effects is None:
         return effects_of_version_1(fault)
-    if effects.disk is Disk.KEPT:
+    if effects.disk is DiskEffect.KEPT:
         return msgspec.structs.replace(effects, disk=effects_of_version_1(fault).disk)
     return effects
 

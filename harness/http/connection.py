@@ -20,7 +20,7 @@ _LINE_END: Final = b"\r\n"
 _HEAD_BYTES_MAX: Final = 1 << 16
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A complete answer; the names of `headers` are in lower case."""
 
     status: int
@@ -28,14 +28,14 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class Connection(connection.Connection):
+class HttpConnection(connection.Connection):
     """Made by `open_connection`."""
 
     def __init__(self, host: str) -> None:
         super().__init__()
         self._host = host
 
-    async def request(self, method: str, target: str, body: bytes = b"") -> Answer:
+    async def request(self, method: str, target: str, body: bytes = b"") -> HttpAnswer:
         """Send one request and return its answer, whatever its status.
 
         Raises:
@@ -47,29 +47,29 @@ class Connection(connection.Connection):
             raise RuntimeError("one request at a time")
         head = f"{method} {target} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {len(body)}\r\n\r\n"
         try:
-            answer: Answer = await self.ask(None, head.encode("ascii") + body)
+            answer: HttpAnswer = await self.ask(None, head.encode("ascii") + body)
         except asyncio.CancelledError:
             self.end("its owner stopped waiting for an answer")
             raise
         return answer
 
-    def split(self, received: bytes, at: int) -> tuple[Answer, int] | None:
+    def split(self, received: bytes, at: int) -> tuple[HttpAnswer, int] | None:
         if not self._waiting and len(received) > at:
             raise ValueError(f"the server sent {len(received) - at} bytes that nobody asked for")
         return answer_at(received, at)
 
-    def match(self, frame: Answer) -> None:
+    def match(self, frame: HttpAnswer) -> None:
         self.settle(None, frame)
         if frame.headers.get("connection", "").lower() == "close":
             self.end("the server closes the connection after this answer")
 
 
-async def open_connection(host: str, port: int, timeout_s: float | None = None) -> Connection:
+async def open_connection(host: str, port: int, timeout_s: float | None = None) -> HttpConnection:
     """Connect once; raises `NotSent`. Without a time limit the caller bounds the wait."""
-    return await connection.dial(lambda: Connection(f"{host}:{port}"), host, port, timeout_s)
+    return await connection.dial(lambda: HttpConnection(f"{host}:{port}"), host, port, timeout_s)
 
 
-async def ask(host: str, port: int, target: str) -> Answer:
+async def ask(host: str, port: int, target: str) -> HttpAnswer:
     """GET one target on a connection of its own; raises OSError. The caller bounds the wait."""
     try:
         opened = await open_connection(host, port)
@@ -81,7 +81,7 @@ async def ask(host: str, port: int, target: str) -> Answer:
         raise ConnectionError(str(error)) from None
 
 
-def answer_at(received: bytes, at: int) -> tuple[Answer, int] | None:
+def answer_at(received: bytes, at: int) -> tuple[HttpAnswer, int] | None:
     """The answer at `at`, and where it ends; None while it is incomplete.
 
     Raises ValueError for bytes that are no answer with a length or chunks.
@@ -105,7 +105,7 @@ def answer_at(received: bytes, at: int) -> tuple[Answer, int] | None:
         body = received[start:used] if used <= len(received) else None
     else:
         raise ValueError("the answer is not HTTP/1.1: it names no length")
-    return None if body is None else (Answer(int(status), headers, body), used)
+    return None if body is None else (HttpAnswer(int(status), headers, body), used)
 
 
 def _chunks(received: bytes, start: int) -> tuple[bytes | None, int]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.coordination import Session
+from fencepost.harness.coordination import ClientSession
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators.contract import Offer
 from fencepost.harness.history import Completion, Outcome, Value
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=ClientSession)
 
 
 class Client(Protocol):
@@ -60,7 +60,7 @@ class Stamped(Protocol):
 
 
 class SessionClient(Generic[S]):
-    """The base of clients with one session (`coordination.Session`): it closes the session and makes completions."""
+    """The base of clients with one `coordination.ClientSession`: it closes the session and makes completions."""
 
     def __init__(self, store: S) -> None:
         self._store = store

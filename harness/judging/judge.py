@@ -20,7 +20,7 @@ from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.conditions import promises_in_force
 from fencepost.harness.faults.schedule import nemesis_words
-from fencepost.harness.history import Disk, Effects, FaultOutcome, FaultSpan, History, Stops
+from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, FaultSpan, History, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, refuse_unnamed, resolve_plan
@@ -228,10 +228,10 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
 
 
 #: From harmless to harmful: who has a damaged disk lacks what it had not synced, too.
-_GRAVITY: Final = (Disk.KEPT, Disk.UNSYNCED, Disk.DAMAGED)
+_GRAVITY: Final = (DiskEffect.KEPT, DiskEffect.UNSYNCED, DiskEffect.DAMAGED)
 _STOPS: Final = (Stops.NO, Stops.POSSIBLE, Stops.CERTAIN)
 #: The detail in which a fault names what was lost, as "node:path, node:path".
-_LISTED: Final = {Disk.UNSYNCED: "lost", Disk.DAMAGED: "damaged"}
+_LISTED: Final = {DiskEffect.UNSYNCED: "lost", DiskEffect.DAMAGED: "damaged"}
 
 
 def in_this_run(guarantee: Guarantee, history: History, members: Sequence[Member]) -> Guarantee:
@@ -258,7 +258,7 @@ def in_this_run(guarantee: Guarantee, history: History, members: Sequence[Member
 
 def hit(fault: FaultSpan) -> tuple[str, ...]:
     """Return the nodes whose disks this fault left worse than they were, or may have."""
-    if fault.outcome is FaultOutcome.SKIPPED or fault.effects.disk is Disk.KEPT:
+    if fault.outcome is FaultOutcome.SKIPPED or fault.effects.disk is DiskEffect.KEPT:
         return ()
     listed = fault.details.get(_LISTED[fault.effects.disk])
     if not isinstance(listed, str):
@@ -321,9 +321,9 @@ def _has(fault: FaultSpan, needs: Effects) -> bool:
     What was not synced is lost in another way than what was damaged: an issue of the one does not show in the other.
     """
     flags = ("cuts", "holds", "delays", "skews", "changes_members", "ends")
-    disk = fault.effects.disk if hit(fault) else Disk.KEPT
+    disk = fault.effects.disk if hit(fault) else DiskEffect.KEPT
     return (
         all(getattr(fault.effects, flag) >= getattr(needs, flag) for flag in flags)
         and _STOPS.index(fault.effects.stops) >= _STOPS.index(needs.stops)
-        and needs.disk in (Disk.KEPT, disk)
+        and needs.disk in (DiskEffect.KEPT, disk)
     )

@@ -17,7 +17,7 @@ from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.contract.server_settings import Settings, as_text
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.verdict import Budget, Thresholds
+from fencepost.harness.verdict import SearchBudget, Thresholds
 
 #: Version of the plan file's format.
 PLAN_FORMAT: Final = 1
@@ -77,7 +77,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     keep_data: bool = False
     phases: Phases = Phases()
     thresholds: Thresholds = Thresholds()
-    budget: Budget = Budget()
+    budget: SearchBudget = SearchBudget()
     workload_options: dict[str, Any] = {}
     system_options: dict[str, Any] = {}
     #: The table `set`: settings of the servers themselves, by the parts of a `--set` name before and after its dot.
@@ -193,7 +193,7 @@ def _located(path: Path, text: str, error: str) -> PlanError:
 
 
 def _hint(table: list[str]) -> str:
-    kinds: dict[str, type[msgspec.Struct]] = {"phases": Phases, "thresholds": Thresholds, "budget": Budget}
+    kinds: dict[str, type[msgspec.Struct]] = {"phases": Phases, "thresholds": Thresholds, "budget": SearchBudget}
     kind = kinds.get(table[0], Plan) if table else Plan
     return f"the keys are: {', '.join(kind.__struct_encode_fields__)}"
 

@@ -30,8 +30,8 @@ from fencepost.harness.faults.kind import NEED_A_CUT, FaultSpec, may_cut_off_lea
 from fencepost.harness.faults.schedule import (
     ALL,
     NONE,
-    Entry,
     NemesisRequest,
+    ScheduledFault,
     given_entries,
     nemesis_of,
     parse_choice,
@@ -73,7 +73,7 @@ class CheckedPlan(ResolvedPlan):
     provider: Provider
     placement: Placement
     request: NemesisRequest
-    given: tuple[Entry, ...] | None
+    given: tuple[ScheduledFault, ...] | None
 
     @property
     def keeps_quorum(self) -> bool:
@@ -314,12 +314,12 @@ def placement_of(resolved: ResolvedPlan) -> Placement:
     )
 
 
-def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:
+def _given(plan: Plan, placement: Placement) -> tuple[ScheduledFault, ...]:
     limit_ns = plan.duration_ns("time_limit")
     return tuple(given_entries(Path(plan.schedule), registry.faults(), placement, time_limit_ns=limit_ns))
 
 
-def _nemesis_of(plan: Plan, given: Sequence[Entry]) -> str:
+def _nemesis_of(plan: Plan, given: Sequence[ScheduledFault]) -> str:
     """Write the faults of the plan's schedule as nemesis text; raises UsageError when the plan names others."""
     if not given:
         raise UsageError(
@@ -367,7 +367,7 @@ PREPARED: Final = "prepared.json"
 
 
 class _Given(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault of the plan's own schedule (`harness.faults.schedule.Entry`), its spec as text."""
+    """One fault of the plan's own schedule (`harness.faults.schedule.ScheduledFault`), its spec as text."""
 
     spec: str
     inject_ns: int
@@ -378,7 +378,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     gap_ns: int
 
     @classmethod
-    def of(cls, entry: Entry) -> "_Given":
+    def of(cls, entry: ScheduledFault) -> "_Given":
         return cls(
             spec=entry.spec.text,
             inject_ns=entry.inject_ns,
@@ -389,8 +389,8 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
             gap_ns=entry.gap_ns,
         )
 
-    def entry(self, spec: FaultSpec) -> Entry:
-        return Entry(
+    def entry(self, spec: FaultSpec) -> ScheduledFault:
+        return ScheduledFault(
             spec=spec,
             inject_ns=self.inject_ns,
             duration_ns=self.duration_ns,
@@ -452,7 +452,7 @@ class Prepared:
         workers = tuple(
             tuple(parse_choice(list(texts), faults, placement) for texts in worker) for worker in document.workers
         )
-        given: tuple[Entry, ...] | None = None
+        given: tuple[ScheduledFault, ...] | None = None
         if document.given is not None:
             specs = [parse_choice([one.spec], faults, placement)[0] for one in document.given]
             given = tuple(one.entry(spec) for one, spec in zip(document.given, specs, strict=True))

@@ -19,7 +19,7 @@ from fencepost.harness.contract.system import PARTS, System, has_part
 from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, TRIGGERS
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.schedule import ALL, NONE
-from fencepost.harness.history import Disk, Effects, Stops
+from fencepost.harness.history import DiskEffect, Effects, Stops
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.judged import judged_by
 from fencepost.harness.plugins.standings import standings_in_words
@@ -28,7 +28,7 @@ from fencepost.harness.verdict import MINORITY_DAMAGED, Guarantee
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
+class NameTable:
     """A titled table of two columns: a name or a value, and one sentence on it."""
 
     title: str
@@ -36,7 +36,7 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class NameEntry:
     """One name: `about` is its line in a table, everything else its page.
 
     `option_form` shows how an option is typed, with `NAME` and `VALUE` in it; `example` is a command line that works.
@@ -47,21 +47,21 @@ class Entry:
     text: str = ""
     options: tuple[OptionRow, ...] = ()
     option_form: str = ""
-    sections: tuple[Section, ...] = ()
+    sections: tuple[NameTable, ...] = ()
     example: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class NameKind:
     """One kind of name, such as the faults; `sections` say what holds for all of them."""
 
     name: str
     singular: str
     about: str
-    entries: tuple[Entry, ...]
-    sections: tuple[Section, ...] = ()
+    entries: tuple[NameEntry, ...]
+    sections: tuple[NameTable, ...] = ()
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> NameEntry:
         """The entry of this name; raises UsageError with the names that there are."""
         entry = next((entry for entry in self.entries if entry.name == name), None)
         if entry is None:
@@ -95,9 +95,9 @@ _STOPS: Final[Mapping[Stops, str]] = {
     Stops.CERTAIN: "the server does nothing while the fault lasts",
     Stops.POSSIBLE: "the server may do nothing for a part of the time",
 }
-_DISKS: Final[Mapping[Disk, str]] = {
-    Disk.UNSYNCED: "what the server had not synced may be gone from its disk for good",
-    Disk.DAMAGED: "a file of the server stays damaged for the rest of the run",
+_DISKS: Final[Mapping[DiskEffect, str]] = {
+    DiskEffect.UNSYNCED: "what the server had not synced may be gone from its disk for good",
+    DiskEffect.DAMAGED: "a file of the server stays damaged for the rest of the run",
 }
 #: Where nodes can live, as flags.
 _PLACES: Final = {
@@ -106,9 +106,9 @@ _PLACES: Final = {
 }
 
 
-def kind(name: str) -> Kind:
+def kind(name: str) -> NameKind:
     """Everything of one kind, by its name in `KINDS` or `ALIASES`; raises UsageError."""
-    makers: dict[str, Callable[[], Iterator[Entry]]] = {
+    makers: dict[str, Callable[[], Iterator[NameEntry]]] = {
         "systems": _systems,
         "workloads": _workloads,
         "faults": _faults,
@@ -122,7 +122,7 @@ def kind(name: str) -> Kind:
     if name not in makers:
         raise unknown_choice("kind of name", name, [*KINDS])
     entries = tuple(makers[name]())
-    return Kind(
+    return NameKind(
         name=name,
         singular={"abilities": "ability"}.get(name, name.removesuffix("s")),
         about=KINDS[name],
@@ -131,14 +131,14 @@ def kind(name: str) -> Kind:
     )
 
 
-def _refused(kind: str) -> tuple[Section, ...]:
+def _refused(kind: str) -> tuple[NameTable, ...]:
     """What plug-ins wanted to offer of this kind and could not, once every entry was loaded."""
     problems = [problem for problem in offers.offered().problems if problem.kind in (kind, "")]
     return _rows("Not usable", {problem.name or problem.source.name: problem.text for problem in problems})
 
 
 _JOINED: Final = (
-    Section(
+    NameTable(
         title="Also",
         rows=(
             (NONE, "no faults, on purpose; a run that names none at all is refused"),
@@ -174,14 +174,14 @@ def _few(names: Sequence[str]) -> str:
     return text
 
 
-def _rows(title: str, rows: Mapping[str, str]) -> tuple[Section, ...]:
-    return (Section(title=title, rows=tuple(rows.items())),) if rows else ()
+def _rows(title: str, rows: Mapping[str, str]) -> tuple[NameTable, ...]:
+    return (NameTable(title=title, rows=tuple(rows.items())),) if rows else ()
 
 
 # -- systems ----------------------------------------------------------------------------------------------------------
 
 
-def _systems() -> Iterator[Entry]:
+def _systems() -> Iterator[NameEntry]:
     for name, system in registry.systems().items():
         workloads = _workloads_of(system)
         facts = {
@@ -193,7 +193,7 @@ def _systems() -> Iterator[Entry]:
             "--require": ", ".join(guarantee.name for guarantee in system.promises()),
         }
         settings = dict(system.settings.settable) if system.settings else {}
-        yield Entry(
+        yield NameEntry(
             name=name,
             about=f"release {system.releases.default}; {_few(workloads)}",
             options=describe(system.profile.options()),
@@ -214,7 +214,7 @@ def _systems() -> Iterator[Entry]:
 # -- workloads --------------------------------------------------------------------------------------------------------
 
 
-def _workloads() -> Iterator[Entry]:
+def _workloads() -> Iterator[NameEntry]:
     systems = registry.systems()
     for name, workload in registry.workloads().items():
         judged, defaults = {}, {}
@@ -228,7 +228,7 @@ def _workloads() -> Iterator[Entry]:
             continue  # no system here offers what it asks for
         first = next(iter(judged))
         rows = tuple(_with_defaults(row, defaults) for row in describe(workload.options()))
-        yield Entry(
+        yield NameEntry(
             name=name,
             about=workload.about,
             options=rows,
@@ -251,7 +251,7 @@ def _with_defaults(row: OptionRow, defaults: Mapping[str, Mapping[str, Any]]) ->
 # -- faults -----------------------------------------------------------------------------------------------------------
 
 
-def _faults() -> Iterator[Entry]:
+def _faults() -> Iterator[NameEntry]:
     for name, fault in registry.faults().items():
         possible, example = _where(fault)
         targets = {target: _target(fault, target, text) for target, text in fault.targets.items()}
@@ -259,7 +259,7 @@ def _faults() -> Iterator[Entry]:
         mixture = ", ".join(fault.for_all) or "nothing: it acts only where a plan names it"
         if fault.any_length:
             mixture += "; about half of those without for= last between 50 ms and 30 s, drawn by the seed"
-        yield Entry(
+        yield NameEntry(
             name=name,
             about=fault.about,
             options=tuple(sorted(describe(fault.options), key=lambda row: row.name in OF_EVERY_FAULT)),
@@ -308,7 +308,7 @@ def _refusal(fault: FaultKind, system: str, place: str, target: str = "") -> str
     return None if refusal is None else refusal.reason
 
 
-def _where(fault: FaultKind) -> tuple[tuple[Section, ...], str]:
+def _where(fault: FaultKind) -> tuple[tuple[NameTable, ...], str]:
     """Where the fault is possible, where not and why, and a command line that works."""
     places_by: dict[tuple[str, str], list[str]] = {}
     for system, place in itertools.product(registry.systems(), _PLACES):
@@ -361,7 +361,7 @@ def effects_in_words(effects: Effects) -> str:
 # -- the rest ---------------------------------------------------------------------------------------------------------
 
 
-def _guarantees() -> Iterator[Entry]:
+def _guarantees() -> Iterator[NameEntry]:
     by_name: dict[str, dict[str, Guarantee]] = {}
     for name, tested in registry.systems().items():
         for guarantee in tested.promises():
@@ -373,10 +373,10 @@ def _guarantees() -> Iterator[Entry]:
             rows += [("", f"Only while {one.rule}") for one in guarantee.conditions if one != MINORITY_DAMAGED]
             rows += [("", f"Known issue: {guarantee.known_issue}")] if guarantee.known_issue else []
             rows += [("", f"Known issue: {issue.text}") for issue in guarantee.issues]
-        yield Entry(
+        yield NameEntry(
             name=name,
             about=standings_in_words(of),
-            sections=(Section(title="On each system", rows=tuple(rows)),),
+            sections=(NameTable(title="On each system", rows=tuple(rows)),),
             example=next(filter(None, (guarantee_example(system, name) for system in _leading_first(of))), ""),
         )
 
@@ -396,12 +396,12 @@ def guarantee_example(system: str, guarantee: str) -> str:
     return _run(system, run.workload, run.nemesis, *options, f"--require {guarantee}")
 
 
-def _checkers() -> Iterator[Entry]:
+def _checkers() -> Iterator[NameEntry]:
     uses = _uses()
     for name, checker in registry.checkers().items():
         doc = (sys.modules[checker.__module__].__doc__ or checker.__doc__ or "").strip()
         first, _, rest = doc.partition("\n")
-        yield Entry(name=name, about=first, text=rest.strip(), sections=_rows("Judges", uses.get(name, {})))
+        yield NameEntry(name=name, about=first, text=rest.strip(), sections=_rows("Judges", uses.get(name, {})))
 
 
 def _uses() -> dict[str, dict[str, str]]:
@@ -419,12 +419,12 @@ def _uses() -> dict[str, dict[str, str]]:
     }
 
 
-def _runtimes() -> Iterator[Entry]:
+def _runtimes() -> Iterator[NameEntry]:
     system = next(name for name, system in registry.systems().items() if system.profile.subjects)
     workload = _workloads_of(registry.system(system))[0]
     for name in registry.RUNTIMES:
         example = _run(system, workload, "partition:leader", f"--runtime {name}")
-        yield Entry(name=name, about=registry.runtime(name).about, example=example)
+        yield NameEntry(name=name, about=registry.runtime(name).about, example=example)
 
 
 def abilities() -> dict[str, str]:
@@ -438,17 +438,17 @@ def abilities_of(system: System) -> tuple[str, ...]:
     return tuple(word for word in abilities() if has_part(system, word))
 
 
-def _abilities() -> Iterator[Entry]:
+def _abilities() -> Iterator[NameEntry]:
     for word, about in abilities().items():
         having = [name for name, system in registry.systems().items() if word in abilities_of(system)]
-        yield Entry(name=word, about=about, sections=_rows("Systems", dict.fromkeys(having, "has it")))
+        yield NameEntry(name=word, about=about, sections=_rows("Systems", dict.fromkeys(having, "has it")))
 
 
 #: The kinds of names that a person can type.
 _NAMED: Final = ("systems", "workloads", "faults", "checkers", "models", "commands")
 
 
-def _plugins() -> Iterator[Entry]:
+def _plugins() -> Iterator[NameEntry]:
     registry.load_all()
     there = offers.offered()
     for source in sorted(there.sources, key=lambda source: source.name):
@@ -463,7 +463,7 @@ def _plugins() -> Iterator[Entry]:
                 f"{len(of)} {kind if len(of) > 1 else kind.removesuffix('s')}" for kind, of in names.items()
             )
         place = "leaf" if source.leaf else "path" if source.path else "installed as"
-        yield Entry(
+        yield NameEntry(
             name=source.name,
             about="; ".join(filter(None, (source.version, what, *refused))),
             sections=(

@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 _WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
     "group-membership": "fencepost.workloads.group_membership:GroupMembership",
-    "lease": "fencepost.workloads.lease:Lease",
+    "lease": "fencepost.workloads.lease:LeaseWorkload",
     "list-append": "fencepost.workloads.list_append:ListAppend",
     "lock": "fencepost.workloads.lock:Lock",
-    "log": "fencepost.workloads.log:Log",
-    "register": "fencepost.workloads.register:Register",
+    "log": "fencepost.workloads.log:LogWorkload",
+    "register": "fencepost.workloads.register:RegisterWorkload",
     "set": "fencepost.workloads.set:Set",
-    "watch": "fencepost.workloads.watch:Watch",
+    "watch": "fencepost.workloads.watch:WatchWorkload",
 }
 
 _FAULTS: Final = {
     "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
     "churn": "fencepost.nemesis.leadership.churn:Churn",
     "damage": "fencepost.nemesis.disk.damage:DamageFiles",
-    "disk": "fencepost.nemesis.disk.disk:Disk",
+    "disk": "fencepost.nemesis.disk.disk:DiskFault",
     "flapping": "fencepost.nemesis.network.flapping:Flapping",
     "gray": "fencepost.nemesis.process.gray:Gray",
     "kill": "fencepost.nemesis.process.kill:Kill",
     "link": "fencepost.nemesis.network.link:LinkFault",
     "lost-write": "fencepost.nemesis.disk.lost_write:LostWrite",
     "membership": "fencepost.nemesis.members.membership:MembershipChange",
-    "partition": "fencepost.nemesis.network.partition:Partition",
+    "partition": "fencepost.nemesis.network.partition:PartitionFault",
     "pause": "fencepost.nemesis.process.pause:Pause",
     "power-loss": "fencepost.nemesis.disk.power_loss:PowerLoss",
     "rolling": "fencepost.nemesis.upgrade.rolling:Rolling",
@@ -96,7 +96,7 @@ DERIVE: Final = "fencepost.checkers.facts.derive:derive"
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {
     "operations": "fencepost.checkers.tables.operations:Operations",
-    "transactions": "fencepost.checkers.tables.transactions:Transactions",
+    "transactions": "fencepost.checkers.tables.transactions:TransactionTable",
 }
 
 #: Checks the proofs of a verdict by the history alone.
@@ -143,7 +143,7 @@ class Names(MutableMapping[str, str]):
     def __len__(self) -> int:
         return len(self._core) + len(self._offers())
 
-    def offer(self, name: str) -> offers.Offer | None:
+    def offer(self, name: str) -> offers.NamedOffer | None:
         """What a plug-in offers under this name; None for a name of fencepost's own, and where there is none."""
         offer = None if name in self._core else self._offers().get(name)
         return None if offer is None or offer.source.leaf else offer
@@ -153,7 +153,7 @@ class Names(MutableMapping[str, str]):
         offer = None if name in self._core else self._offers().get(name)
         return offer.source.name if offer is not None and offer.source.leaf else ""
 
-    def _offers(self) -> dict[str, offers.Offer]:
+    def _offers(self) -> dict[str, offers.NamedOffer]:
         offers.refuse_clashes(self.kind, {**self._core, **self._reserved})
         return {name: offer for (kind, name), offer in offers.offered().offers.items() if kind == self.kind}
 
@@ -373,7 +373,7 @@ class _LoadedWhenAsked(Mapping[str, T]):
 
 
 @functools.cache
-def _offered(offer: offers.Offer) -> Any:
+def _offered(offer: offers.NamedOffer) -> Any:
     """Load what a plug-in offers, and hold it to what its kind must be; raises UsageError that names the plug-in."""
     try:
         loaded = offer.load()
@@ -386,7 +386,7 @@ def _offered(offer: offers.Offer) -> Any:
     return made if offer.kind == "systems" else loaded
 
 
-def _unfit(offer: offers.Offer, made: Any) -> str:
+def _unfit(offer: offers.NamedOffer, made: Any) -> str:
     """Why this is not what its kind must be; "" when it is. May raise whatever the plug-in raises."""
     from fencepost.harness.contract.profile import Profile
     from fencepost.harness.faults.kind import FaultKind

@@ -33,7 +33,7 @@ from fencepost.harness.verdict.by_guarantee import (
     exit_code,
     plain_figures,
 )
-from fencepost.harness.verdict.fingerprint import Anomaly, anomalies
+from fencepost.harness.verdict.fingerprint import FoundAnomaly, anomalies
 
 FORMAT: Final = 2
 #: Formats that are read_verdict. Format 1 had `stories` too.
@@ -379,7 +379,7 @@ def _allowed(c: str) -> bool:
 class Reproduce(msgspec.Struct, frozen=True, kw_only=True):
     """`shrink` is None for a run without a violation: there is nothing to keep while things are left out."""
 
-    deciding: tuple[Anomaly, ...]
+    deciding: tuple[FoundAnomaly, ...]
     check: str
     replay: str
     shrink: str | None

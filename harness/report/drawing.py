@@ -307,7 +307,7 @@ def _micro(micro: object, answered: bool) -> str:
     return f"r {value_words(key)} = {value_words(value)}" if answered else f"r {value_words(key)}"
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnNode(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction or a version: its name, its process and events, and its micro-operations."""
 
     name: str
@@ -315,28 +315,28 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
-class Cycle(msgspec.Struct, frozen=True, kw_only=True):
+class DrawnCycle(msgspec.Struct, frozen=True, kw_only=True):
     """A cycle: edge i leads from node i to the next node, the last edge to the first; `others` only prove edges."""
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[DrawnNode, ...]
     edges: tuple[Edge, ...]
-    others: tuple[Node, ...] = ()
+    others: tuple[DrawnNode, ...] = ()
 
 
-def cycle_of(witness: Witness, history: History) -> Cycle | None:
+def cycle_of(witness: Witness, history: History) -> DrawnCycle | None:
     """Return the cycle of a witness, or None when its edges form none."""
     edges = witness.edges
     if not _closed(edges):
         return None
     if edges[0].kind is EdgeKind.BEFORE:
-        nodes = (Node(name=str(edge.source), about=f"a version of {edge.key}") for edge in edges)
-        return Cycle(nodes=tuple(nodes), edges=edges, others=_others(edges, history))
+        nodes = (DrawnNode(name=str(edge.source), about=f"a version of {edge.key}") for edge in edges)
+        return DrawnCycle(nodes=tuple(nodes), edges=edges, others=_others(edges, history))
     wanted = set(witness.events)
     transactions = _transactions((edge.source for edge in edges), history)
     if len(transactions) < len(edges) or any(op.invoke_index not in wanted for op in transactions.values()):
         return None
     drawn = tuple(_node(number, op) for number, op in transactions.items())
-    return Cycle(nodes=drawn, edges=edges, others=_others(edges, history))
+    return DrawnCycle(nodes=drawn, edges=edges, others=_others(edges, history))
 
 
 def _transactions(numbers: Iterable[int | str], history: History) -> dict[int, Operation]:
@@ -345,19 +345,19 @@ def _transactions(numbers: Iterable[int | str], history: History) -> dict[int, O
     return {number: op for number, op in operations if op is not None}
 
 
-def _others(edges: Sequence[Edge], history: History) -> tuple[Node, ...]:
+def _others(edges: Sequence[Edge], history: History) -> tuple[DrawnNode, ...]:
     """Return the transactions that prove an edge without being part of the cycle, as a read that shows an order."""
     ends = {edge.source for edge in edges}
     numbers = dict.fromkeys(number for edge in edges for number in edge.shown_by if number not in ends)
     return tuple(_node(number, op) for number, op in _transactions(numbers, history).items())
 
 
-def _node(number: int, op: Operation) -> Node:
+def _node(number: int, op: Operation) -> DrawnNode:
     where = "" if op.node == UNNAMED_NODE else f" on {op.node}"
     about = f"process {op.process}{where}, {events_words(op)}"
     if op.type is not Outcome.OK:
         about += f", {outcome_words(op)}"
-    return Node(name=f"T{number}", about=about, lines=tuple(micro_words(op)))
+    return DrawnNode(name=f"T{number}", about=about, lines=tuple(micro_words(op)))
 
 
 def events_words(op: Operation) -> str:

@@ -12,7 +12,7 @@ import jinja2
 from markupsafe import Markup
 
 from fencepost.harness.report.page import asset, content_hash
-from fencepost.harness.report.section import Table, generic
+from fencepost.harness.report.section import TextTable, generic
 from fencepost.harness.report.words import SIGNS, clock, count, length
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
@@ -59,5 +59,5 @@ def _report(row: Row, place: Path) -> str:
     return Path(os.path.relpath(Path(row["folder"]) / store.REPORT, place)).as_posix()
 
 
-def _tables(name: str, rows: Sequence[Row]) -> list[Table]:
+def _tables(name: str, rows: Sequence[Row]) -> list[TextTable]:
     return generic(name, [dict(row) for row in rows]) if rows else []

@@ -15,7 +15,7 @@ from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.report import tables
 from fencepost.harness.report.page import Page, Rendered, Sections, assembled, rows_section, witness_context
-from fencepost.harness.report.section import ReportCase, Table, generic
+from fencepost.harness.report.section import ReportCase, TextTable, generic
 from fencepost.harness.report.words import SIGNS, count, guarantee_words, text, traced
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import plain_figures
@@ -140,7 +140,7 @@ def _anomalies(page: Page, judged: JudgedFile) -> Markup:
 def _models(page: Page, judged: JudgedFile) -> Markup | None:
     if not judged.models:
         return None
-    table = Table(
+    table = TextTable(
         caption="Consistency models, weakest first",
         columns=("model", "this history", "because of", "defined by"),
         rows=tuple((row.name, row.judgement, ", ".join(row.because), row.source) for row in judged.models),
@@ -155,7 +155,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     outcomes = Counter((op.f, op.type) for op in operations)
     functions = sorted({f for f, _ in outcomes})
     shown = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
-    by_function = Table(
+    by_function = TextTable(
         caption=f"Operations{f' {judged.whole.shown}' if judged.whole else ''} by outcome; info: unknown, may "
         "have happened or happen later",
         columns=("operation", *(str(outcome) for outcome in shown), "all"),
@@ -178,13 +178,13 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     else:
         facts += [(judged.whole.of, count(judged.whole.count)), ("keys", count(judged.whole.keys))]
     keys = _keys(page, judged)
-    figures: list[Table] = [tables.exposure(page.case)]
+    figures: list[TextTable] = [tables.exposure(page.case)]
     for verdict in page.case.verdicts:
         plain = {key: value for key, value in plain_figures(verdict).items() if key not in _MODELS}
         figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
     return page.made(
         "file_judged",
-        facts=Table(
+        facts=TextTable(
             caption="The history" if judged.whole is None else "The table", columns=("what", "value"), rows=tuple(facts)
         ),
         operations=by_function if operations or judged.whole is None else None,
@@ -193,7 +193,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     )
 
 
-def _keys(page: Page, judged: JudgedFile) -> Table | None:
+def _keys(page: Page, judged: JudgedFile) -> TextTable | None:
     """Operations of each key, those with a witness first."""
     if judged.imported.family.functions == frozenset({"txn"}):
         return None
@@ -205,7 +205,7 @@ def _keys(page: Page, judged: JudgedFile) -> Table | None:
         return None
     order = sorted(counts, key=lambda key: (key not in violated, -counts[key], str(key)))
     more = len(order) - _KEYS_MAX
-    return Table(
+    return TextTable(
         caption=f"{count(len(order))} keys{' that are shown' if judged.whole else ''}, each judged by itself",
         columns=("key", "operations", "witness"),
         rows=tuple((text(key, 80), count(counts[key]), violated.get(key) or "") for key in order[:_KEYS_MAX]),

@@ -22,16 +22,16 @@ from typing import Any, Final
 import msgspec
 from markupsafe import Markup
 
-from fencepost.harness.base.quorum import Quorum
+from fencepost.harness.base.quorum import QuorumView
 from fencepost.harness.history import History
 from fencepost.harness.report.overview import Lanes, LaneState, Stretch, lane_bars, said_inside
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note, generic, reigns_by_partition
+from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note, generic, reigns_by_partition
 from fencepost.harness.report.svg import (
     FAULT_ROW,
     LANE,
     LEFT,
     RIGHT,
-    Axis,
+    TimeAxis,
     element,
     fault_bands,
     label,
@@ -45,7 +45,7 @@ from fencepost.harness.verdict.figures import (
     Figures,
     LeaderDeeds,
     LeadershipFigures,
-    PartitionReign,
+    PolledReign,
     ZombieLeaderFigures,
 )
 
@@ -126,7 +126,7 @@ _KINDS: Final = (
 )
 
 
-def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
+def zombies(case: ReportCase) -> tuple[TextTable, TextTable | None, list[TextTable]] | None:
     """Tabulate the counts, the claims that outlived their epoch, and all figures; None without a leadership verdict."""
     verdicts = [v for v in case.verdicts if _CHECKER in v.checker or _fenced(v.figures) is not None]
     if not verdicts:
@@ -137,14 +137,14 @@ def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     by_subject = [_Subject("", verdicts)] if len(subjects) < 2 else [_Subject(s, own) for s, own in groups.items()]
     rows = tuple((kind.name, *(_counted(one, kind) for one in by_subject), kind.meaning) for kind in _KINDS)
     counts = tuple(one.name or "count" for one in by_subject)
-    table = Table(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
+    table = TextTable(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
     claims = [({"subject": one.name} if one.name else {}) | row for one in by_subject for row in one.claims]
     claimed = (
         generic("Leaders that still claimed to lead after a newer epoch began (minimum time)", claims)[0]
         if claims
         else None
     )
-    details: list[Table] = []
+    details: list[TextTable] = []
     for one in by_subject:
         figures = {key: value for key, value in one.figures.items() if key != "claimed"}
         name = "figures of the leadership checker" + (f", {one.name}" if one.name else "")
@@ -204,14 +204,14 @@ def _counted(one: _Subject, kind: _Kind) -> str:
 _COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
 
 
-def episodes(case: ReportCase, word: str) -> list[Table]:
+def episodes(case: ReportCase, word: str) -> list[TextTable]:
     """Tabulate episodes of superseded leaders, and times in which several nodes led; nothing without facts."""
     return [_episodes(case, word), _overlaps(case, word)] if case.derived else []
 
 
-def _episodes(case: ReportCase, word: str) -> Table:
+def _episodes(case: ReportCase, word: str) -> TextTable:
     rows = case.rows(ZOMBIE_EPISODES.name)
-    return Table(
+    return TextTable(
         caption="Superseded leaders that went on",
         columns=(
             "node",
@@ -247,9 +247,9 @@ def _episode(row: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _overlaps(case: ReportCase, word: str) -> Table:
+def _overlaps(case: ReportCase, word: str) -> TextTable:
     rows = case.rows(OVERLAPS.name)
-    return Table(
+    return TextTable(
         caption="Two leaders at once, certainly",
         columns=("of", "from", "to", "for", "all awake for", f"nodes and their {word}s"),
         rows=tuple(
@@ -271,7 +271,7 @@ def _moment(ns: int | None) -> str:
     return "–" if ns is None else clock(ns)
 
 
-def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
+def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[TextTable]:
     """Tabulate who claimed to lead; one table for each subject."""
     if not lanes.others:
         return [_reigns(lanes, vocabulary.epoch, f"Who claimed to be {lanes.subject}, by each node's own answers")]
@@ -285,7 +285,7 @@ def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
     ]
 
 
-def attached(lanes: Lanes, word: str) -> Table | None:
+def attached(lanes: Lanes, word: str) -> TextTable | None:
     """Tabulate the leaders named by nodes that claimed nothing themselves; None when no answer names a leader."""
     claiming = {s.node for one in lanes.every for s in one.claims()}
     stretches = [
@@ -311,7 +311,7 @@ def attached(lanes: Lanes, word: str) -> Table | None:
         )
         for s in stretches[:ROWS_MAX]
     ]
-    return Table(
+    return TextTable(
         caption="Whom the others named, by their own answers",
         columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
         rows=tuple(rows),
@@ -319,7 +319,7 @@ def attached(lanes: Lanes, word: str) -> Table | None:
     )
 
 
-def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
+def _reigns(lanes: Lanes, word: str, caption: str) -> TextTable:
     claims = lanes.claims()
     rows = [
         (
@@ -333,7 +333,7 @@ def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
         )
         for s in claims[:ROWS_MAX]
     ]
-    return Table(
+    return TextTable(
         caption=caption,
         columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
         rows=tuple(rows),
@@ -349,8 +349,8 @@ def _superseded(stretch: Stretch) -> str:
 
 
 _WORDS: Final = {
-    Quorum.STAR.value: "one voter reached a majority, whose members did not reach each other",
-    Quorum.NONE.value: "lost: no voter reached a majority",
+    QuorumView.STAR.value: "one voter reached a majority, whose members did not reach each other",
+    QuorumView.NONE.value: "lost: no voter reached a majority",
 }
 
 
@@ -364,10 +364,10 @@ def quorum_document(case: ReportCase) -> dict[str, Any]:
     }
 
 
-def quorum_table(case: ReportCase) -> Table:
+def quorum_table(case: ReportCase) -> TextTable:
     """Tabulate each proven interval; the note says whether the plan keeps the quorum."""
     losses = case.rows(QUORUM_LOSSES.name)
-    return Table(
+    return TextTable(
         caption="Quorum lost",
         columns=("from", "to", "for", "what", "voters down", "faults"),
         rows=tuple(_row(case, loss) for loss in losses[:ROWS_MAX]),
@@ -386,7 +386,7 @@ def _unknown(case: ReportCase) -> str:
 
 
 def _lost_ns(losses: Sequence[Mapping[str, Any]]) -> int:
-    return sum(loss["to_ns"] - loss["from_ns"] for loss in losses if loss["quorum"] == Quorum.NONE)
+    return sum(loss["to_ns"] - loss["from_ns"] for loss in losses if loss["quorum"] == QuorumView.NONE)
 
 
 def _kept(case: ReportCase) -> str:
@@ -414,14 +414,14 @@ def _planned(case: ReportCase) -> Mapping[str, Any]:
     return quorum if isinstance(quorum, Mapping) else {}
 
 
-def left_out_table(case: ReportCase) -> Table | None:
+def left_out_table(case: ReportCase) -> TextTable | None:
     """List what `all` had to leave out, with the reason; None where nothing was left out."""
     nemesis = case.run.get("nemesis")
     if not isinstance(nemesis, Mapping):
         return None
     rows = [(str(item["fault"]), str(item["why"])) for item in nemesis.get("left_out", ())]
     rows += [(str(kind), "the main phase was too short for it") for kind in nemesis.get("without_time", ())]
-    return Table(caption="Faults left out", columns=("fault", "why"), rows=tuple(rows)) if rows else None
+    return TextTable(caption="Faults left out", columns=("fault", "why"), rows=tuple(rows)) if rows else None
 
 
 _ZOMBIE_CHECKER: Final = "zombie-brokers"
@@ -433,14 +433,14 @@ _WORD: Final = 74
 _Row = Mapping[str, Any]
 
 
-class Partitions(msgspec.Struct, frozen=True, kw_only=True):
+class _Partitions(msgspec.Struct, frozen=True, kw_only=True):
     """The picture, and a sentence on what it leaves out."""
 
     picture: Markup
     folded: str
 
 
-def partitions(case: ReportCase) -> Partitions | None:
+def partitions(case: ReportCase) -> _Partitions | None:
     """Draw the partitions; None when no log of topic partitions was judged."""
     whole = next(iter(figures_of(case.verdicts, ZombieLeaderFigures)), None)
     if whole is None:
@@ -448,7 +448,7 @@ def partitions(case: ReportCase) -> Partitions | None:
     deeds = [d for f in figures_of(case.verdicts, ZombieLeaderFigures) for d in f.deeds]
     by_partition = reigns_by_partition(case)
     drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
-    return Partitions(
+    return _Partitions(
         picture=_picture(case.history, drawn, deeds) if drawn else Markup(""),
         folded=_folded(whole, len(drawn)),
     )
@@ -461,8 +461,8 @@ def _folded(whole: ZombieLeaderFigures, drawn: int) -> str:
     return f"{summary}; {count(whole.partitions_quiet)} kept one leader in one epoch."
 
 
-def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds: list[LeaderDeeds]) -> Markup:
-    axis = Axis(0, max(history.end_ns, 1))
+def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: list[LeaderDeeds]) -> Markup:
+    axis = TimeAxis(0, max(history.end_ns, 1))
     epochs = sorted({reign.epoch for reigns in drawn.values() for reign in reigns})
     lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r.node for r in reigns)]
     top = 8.0
@@ -494,7 +494,7 @@ def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds:
     )
 
 
-def _stretch(reign: PartitionReign) -> Stretch:
+def _stretch(reign: PolledReign) -> Stretch:
     late_ns = reign.superseded_ns if reign.claimed_samples else None
     return Stretch(
         node=reign.node,
@@ -509,7 +509,7 @@ def _stretch(reign: PartitionReign) -> Stretch:
     )
 
 
-def _did(deed: LeaderDeeds, reigns: list[PartitionReign], axis: Axis, y: float) -> Markup:
+def _did(deed: LeaderDeeds, reigns: list[PolledReign], axis: TimeAxis, y: float) -> Markup:
     """Say beside its lane what a superseded leader acknowledged and answered."""
     reign = next((r for r in reigns if r.epoch == deed.epoch and r.incarnation == deed.incarnation), None)
     if reign is None:
@@ -522,7 +522,7 @@ def _did(deed: LeaderDeeds, reigns: list[PartitionReign], axis: Axis, y: float) 
     return label(x, y + 18, reads, "lane-text")
 
 
-def partition_tables(case: ReportCase) -> list[Table]:
+def partition_tables(case: ReportCase) -> list[TextTable]:
     """Make one table for each kind of figure that the verdicts contain."""
     reigns = [reign for own in reigns_by_partition(case).values() for reign in own]
     leaders = figures_of(case.verdicts, ZombieLeaderFigures)

@@ -31,7 +31,7 @@ from fencepost.harness.report.svg import (
     LEFT,
     LETTER,
     RIGHT,
-    Axis,
+    TimeAxis,
     box,
     element,
     epoch_class,
@@ -81,7 +81,7 @@ class Stretch(msgspec.Struct, kw_only=True):
         return str(self.epoch) if self.exact else f"≥{self.epoch}"
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class LaneRow(msgspec.Struct, frozen=True, kw_only=True):
     """One node's lane about one subject; `title` is the subject, empty where there is only one."""
 
     node: str
@@ -121,13 +121,13 @@ class Lanes(msgspec.Struct, frozen=True, kw_only=True):
         own = [(lanes.subject, lane) for lanes in self.every if (lane := lanes.by_node.get(node))]
         return own or [(self.subject, [])]
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[LaneRow]:
         """All lanes in the order in which they are drawn: by node, below each other by subject."""
         for node in self.by_node:
             own = self.of(node)
             for number, (subject, lane) in enumerate(own):
                 title = subject if self.others and lane else ""
-                yield Row(node=node, title=title, lane=lane, first=number == 0, last=number == len(own) - 1)
+                yield LaneRow(node=node, title=title, lane=lane, first=number == 0, last=number == len(own) - 1)
 
     def led_by(self, epoch: int) -> str | None:
         """Who said, about any subject, that it led `epoch`; None when nobody did."""
@@ -298,7 +298,7 @@ def _with_deaths(lane: list[Stretch], deaths: list[tuple[int, int, int]], node: 
     return lane
 
 
-def migration_bands(history: History, axis: Axis, y: float) -> list[Markup]:
+def migration_bands(history: History, axis: TimeAxis, y: float) -> list[Markup]:
     """Draw each phase of a migration from its beginning to that of the next one; nothing without a migration."""
     events = history.of(MigrationEvent)
     if not events:
@@ -314,7 +314,7 @@ def migration_bands(history: History, axis: Axis, y: float) -> list[Markup]:
     return out
 
 
-def who_controls(lanes: Lanes, axis: Axis, y: float) -> list[Markup]:
+def who_controls(lanes: Lanes, axis: TimeAxis, y: float) -> list[Markup]:
     """Draw who claimed to lead, of all nodes in one lane, with the epochs of both layers; a later claim lies above."""
     out = [label(LEFT - 8, y + 21, lanes.subject, "lane-name", "end")]
     for claim in lanes.claims():
@@ -355,7 +355,7 @@ _SUPERSEDED: Final = 84
 
 def overview(history: History, lanes: Lanes, word: str) -> Markup:
     """Draw the phases, faults and lanes of the whole run."""
-    axis = Axis(0, max(history.end_ns, 1))
+    axis = TimeAxis(0, max(history.end_ns, 1))
     epochs = lanes.epochs
     top = 20.0
     shown = list(lanes.rows())
@@ -389,7 +389,7 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
     )
 
 
-def _names(row: Row, y: float) -> Markup:
+def _names(row: LaneRow, y: float) -> Markup:
     """Draw the node's name and, if the lanes have several subjects, the lane's subject below it."""
     if not row.title:
         return label(LEFT - 8, y + 21, text(row.node, 11), "lane-name", "end")
@@ -397,7 +397,7 @@ def _names(row: Row, y: float) -> Markup:
     return joined([label(4, y + 21, text(row.node, 4), "lane-name"), subject] if row.first else [subject])
 
 
-def lane_bars(lane: list[Stretch], axis: Axis, y: float, epochs: list[int], word: str) -> Markup:
+def lane_bars(lane: list[Stretch], axis: TimeAxis, y: float, epochs: list[int], word: str) -> Markup:
     """Draw one node's stretches within the axis; leaders come last so that nothing hides them."""
     seen = [s for s in lane if s.to_ns >= axis.from_ns and s.from_ns <= axis.to_ns]
     if len(seen) > _STRETCHES_MAX:
@@ -408,7 +408,7 @@ def lane_bars(lane: list[Stretch], axis: Axis, y: float, epochs: list[int], word
     return joined(_bar(stretch, axis, y, epochs, word, occupied) for stretch in seen)
 
 
-def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, occupied: list[float]) -> Markup:
+def _bar(stretch: Stretch, axis: TimeAxis, y: float, epochs: list[int], word: str, occupied: list[float]) -> Markup:
     x0, x1 = axis.x(stretch.from_ns), axis.x(stretch.to_ns)
     # The next bar's text must not cover the word "superseded" beside a claim.
     text_x = max([x0, *(end + _SUPERSEDED for end in occupied if end - 4 <= x0 <= end + _SUPERSEDED)])
@@ -441,7 +441,7 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, o
     return joined(bars)
 
 
-def said_inside(stretch: Stretch, axis: Axis) -> bool:
+def said_inside(stretch: Stretch, axis: TimeAxis) -> bool:
     """Say whether a leader's bar has room for the word "superseded" after its text."""
     if stretch.superseded is None or stretch.state is not LaneState.LEADER:
         return False
@@ -469,7 +469,7 @@ def stretch_title(stretch: Stretch, word: str) -> str:
     return about
 
 
-def _epoch_marks(lanes: Lanes, axis: Axis, top: float, bottom: float, word: str) -> Markup:
+def _epoch_marks(lanes: Lanes, axis: TimeAxis, top: float, bottom: float, word: str) -> Markup:
     marks = []
     for epoch, ns in sorted(lanes.begins_ns.items()):
         if axis.from_ns < ns < axis.to_ns and ns > 0:
@@ -479,7 +479,7 @@ def _epoch_marks(lanes: Lanes, axis: Axis, top: float, bottom: float, word: str)
     return joined(marks[:200])
 
 
-def _phases(history: History, axis: Axis, bottom: float) -> Markup:
+def _phases(history: History, axis: TimeAxis, bottom: float) -> Markup:
     out = []
     for phase, (start, end) in history.phases.items():
         x0, x1 = axis.x(start), axis.x(end)

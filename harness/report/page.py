@@ -39,7 +39,7 @@ from fencepost.harness.report.section import (
     FAULTS,
     AddedSection,
     ReportCase,
-    Table,
+    TextTable,
     additions,
     cell,
     flat,
@@ -385,8 +385,8 @@ def _facts(page: Page) -> Markup:
             checkers += generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
     # The table of service has the phases already.
     run, long = flat({name: value for name, value in page.case.run.items() if name != "phases"})
-    facts = Table(caption="The run's facts", columns=("fact", "value"), rows=run)
-    hashes = Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
+    facts = TextTable(caption="The run's facts", columns=("fact", "value"), rows=run)
+    hashes = TextTable(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
     return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
 
 

@@ -19,7 +19,7 @@ from fencepost.harness.history import History
 from fencepost.harness.report.words import clock, count, length, rows_of, text, traced
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import figures_of
-from fencepost.harness.verdict.figures import PartitionReign, ZombieLeaderFigures
+from fencepost.harness.verdict.figures import PolledReign, ZombieLeaderFigures
 
 
 class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +77,9 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
         return "-".join((self.facts.system, self.facts.workload, "+".join(self.facts.nemesis) or "none"))
 
 
-def reigns_by_partition(case: ReportCase) -> dict[str, list[PartitionReign]]:
+def reigns_by_partition(case: ReportCase) -> dict[str, list[PolledReign]]:
     """Who led each topic partition that changed its leader; first those that a superseded broker went on leading."""
-    by_partition: dict[str, list[PartitionReign]] = {}
+    by_partition: dict[str, list[PolledReign]] = {}
     for reign in (r for f in figures_of(case.verdicts, ZombieLeaderFigures) for r in f.reigns):
         by_partition.setdefault(reign.partition, []).append(reign)
     return dict(sorted(by_partition.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))
@@ -127,7 +127,7 @@ _EVIDENCE: Final = ("events", "indexes")
 _NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class TextTable(msgspec.Struct, frozen=True, kw_only=True):
     """A table of texts, some of them traced; `note` says what was cut."""
 
     caption: str
@@ -153,7 +153,7 @@ def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tup
     return tuple(short), tuple(long)
 
 
-def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[Table]:
+def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[TextTable]:
     """Turn any plain data into tables: one per list of objects, one per nested object, one of names and values.
 
     `evidence` maps the key of a plain figure (for a nested one "key.key") to its rows of the history; an object in a
@@ -166,19 +166,19 @@ def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None =
             tuple(traced(cell(key, row.get(key)), rows_of(row, key)) for key in columns) for row in data[:ROWS_MAX]
         )
         shown = tuple(_column_name(key) for key in columns)
-        return [Table(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
+        return [TextTable(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
     if isinstance(data, dict):
         known = evidence or {}
         nested = {k: v for k, v in data.items() if _is_table(v)}
         plain = tuple((_column_name(k), traced(cell(k, v), known.get(k))) for k, v in data.items() if k not in nested)
-        out = [Table(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
+        out = [TextTable(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
         for key, value in nested.items():
             inner = {k.removeprefix(f"{key}."): rows for k, rows in known.items() if k.startswith(f"{key}.")}
             # A nested object may have one proof for all its figures.
             whole = dict.fromkeys(value, known[key]) if isinstance(value, dict) and key in known else {}
             out += generic(f"{name}.{key}", value, inner or whole)
         return out
-    return [Table(caption=caption, columns=("value",), rows=((cell(name, data),),))]
+    return [TextTable(caption=caption, columns=("value",), rows=((cell(name, data),),))]
 
 
 def _is_table(value: Any) -> bool:
@@ -241,7 +241,7 @@ class AddedTables(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that stand at `within`."""
 
     within: str
-    make: Callable[[ReportCase], list[Table]]
+    make: Callable[[ReportCase], list[TextTable]]
 
 
 def additions(case: ReportCase) -> dict[str, AddedSection | AddedTables]:
@@ -249,13 +249,13 @@ def additions(case: ReportCase) -> dict[str, AddedSection | AddedTables]:
     return {offer.name: _loaded(offer) for offer in offers.declared_for("report_sections", case.facts.system)}
 
 
-def tables_within(place: str, case: ReportCase) -> list[Table]:
+def tables_within(place: str, case: ReportCase) -> list[TextTable]:
     """Make the tables that leaves add at this place."""
     added = (one for one in additions(case).values() if isinstance(one, AddedTables))
     return [table for one in added if one.within == place for table in one.make(case)]
 
 
-def _loaded(offer: offers.Offer) -> AddedSection | AddedTables:
+def _loaded(offer: offers.NamedOffer) -> AddedSection | AddedTables:
     try:
         loaded: AddedSection | AddedTables = offer.load()
     except Exception as error:

@@ -17,12 +17,12 @@ from markupsafe import Markup
 
 from fencepost.harness.history import CatchUp, History, Operation, Outcome
 from fencepost.harness.plugins import registry
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note
+from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note
 from fencepost.harness.report.svg import (
     FAULT_ROW,
     LEFT,
     RIGHT,
-    Axis,
+    TimeAxis,
     box,
     element,
     fault_bands,
@@ -37,14 +37,14 @@ from fencepost.harness.verdict.fact_tables import CATCH_UPS, FAULTS, PHASES, REC
 Row = Mapping[str, Any]
 
 
-def service(case: ReportCase) -> list[Table]:
+def service(case: ReportCase) -> list[TextTable]:
     """Tabulate availability by phase and by node, and stale answers by node."""
     return [_phases(case), _nodes(case), _stale(case)]
 
 
-def _phases(case: ReportCase) -> Table:
+def _phases(case: ReportCase) -> TextTable:
     rows = case.rows(PHASES.name)
-    return Table(
+    return TextTable(
         caption="By phase (operations invoked in it)",
         columns=("phase", "from", "to", "ok", "fail", "info", "available", "longest without an ok", "from"),
         rows=tuple(
@@ -53,14 +53,14 @@ def _phases(case: ReportCase) -> Table:
     )
 
 
-def _nodes(case: ReportCase) -> Table:
+def _nodes(case: ReportCase) -> TextTable:
     """Sum each node's segments; a gap across two segments is longer than the table shows."""
     by_node: dict[str, list[Row]] = {}
     for row in case.rows(SERVICE.name):
         if row["node"] is not None:
             by_node.setdefault(row["node"], []).append(row)
     summed = {node: {name: sum(row[name] for row in own) for name in _OUTCOMES} for node, own in by_node.items()}
-    return Table(
+    return TextTable(
         caption="By node that was asked",
         columns=("node", "ok", "fail", "info", "available"),
         rows=tuple((node, *_outcomes(row)) for node, row in summed.items()),
@@ -80,11 +80,11 @@ def _gap(row: Row) -> tuple[str, str]:
     return length(row["longest_without_ok_ns"]), clock(row["without_ok_from_ns"])
 
 
-def _stale(case: ReportCase) -> Table:
+def _stale(case: ReportCase) -> TextTable:
     by_node: dict[str, list[Row]] = {}
     for row in case.rows(STALE_ANSWERS.name):
         by_node.setdefault(row["node"], []).append(row)
-    return Table(
+    return TextTable(
         caption="Answers without an acknowledged write; the guarantee of the reads says whether this is allowed",
         columns=("node", "answers", "by a superseded leader", "late by at most"),
         rows=tuple(
@@ -104,7 +104,7 @@ def _superseded(rows: Iterable[Row]) -> str:
     return traced(count(len(own)), own)
 
 
-def recovery(case: ReportCase) -> Table | None:
+def recovery(case: ReportCase) -> TextTable | None:
     """Tabulate the recovery of clients and leadership around each fault; None without facts or faults."""
     faults = {row["fault_id"]: row for row in case.rows(FAULTS.name)}
     by_fault: dict[int, list[Row]] = {}
@@ -116,7 +116,7 @@ def recovery(case: ReportCase) -> Table | None:
     rows = tuple(
         _recovery(numbers[fault_id], faults[fault_id], own) for fault_id, own in list(by_fault.items())[:ROWS_MAX]
     )
-    return Table(
+    return TextTable(
         caption="Recovery around each fault (operations invoked inside it)",
         columns=(
             "#",
@@ -196,7 +196,7 @@ def latency(history: History) -> tuple[Markup, str]:
     rows, width = slices(history)
     failed = [o for o in history.operations if o.type is not Outcome.OK and not lost_compare(o)]
     marks = failed[:: max(-(-len(failed) // MARKS_MAX), 1)]
-    axis = Axis(0, max(history.end_ns, 1))
+    axis = TimeAxis(0, max(history.end_ns, 1))
     _, fault_rows = fault_bands(history.faults, axis, 6, 6, history.end_ns)
     legend_y = 6.0 + fault_rows * FAULT_ROW + 14
     top = legend_y + 10
@@ -253,7 +253,7 @@ def _legend(x: float, y: float, name: str, text: str) -> Markup:
     return element("path", d=f"M{x:.1f} {y - 4:.1f}h28", class_=f"line {name}") + label(x + 34, y, text, "line-name")
 
 
-def _line(rows: list[Slice], width: int, axis: Axis, scale: _Scale, q: float, name: str) -> Markup:
+def _line(rows: list[Slice], width: int, axis: TimeAxis, scale: _Scale, q: float, name: str) -> Markup:
     """Draw one quantile as a line, interrupted at slices without operations."""
     path: list[str] = []
     pen_down = False
@@ -267,7 +267,7 @@ def _line(rows: list[Slice], width: int, axis: Axis, scale: _Scale, q: float, na
     return element("path", title(name), d=" ".join(path), class_=f"line {name}") if path else Markup("")
 
 
-def _mark(op: Operation, axis: Axis, scale: _Scale) -> Markup:
+def _mark(op: Operation, axis: TimeAxis, scale: _Scale) -> Markup:
     """Mark an error when the caller stopped waiting: a cross for `fail`, a ring for `info`."""
     end = op.ended_ns if op.ended_ns is not None else op.invoked_ns
     x, y = axis.x(end), scale.y(max(end - op.invoked_ns, 1))
@@ -277,7 +277,7 @@ def _mark(op: Operation, axis: Axis, scale: _Scale) -> Markup:
     return element("circle", about, cx=x, cy=y, r=3, class_="mark info")
 
 
-def _ok_bars(rows: list[Slice], width: int, axis: Axis, top: float, bottom: float) -> Markup:
+def _ok_bars(rows: list[Slice], width: int, axis: TimeAxis, top: float, bottom: float) -> Markup:
     most = max((len(row.latencies) for row in rows), default=0)
     if not most:
         return label(LEFT + 4, bottom - 6, "no operation ended ok", "lane-text")
@@ -306,7 +306,7 @@ _WORDS: Final = {
 }
 
 
-def catch_ups_table(case: ReportCase) -> Table | None:
+def catch_ups_table(case: ReportCase) -> TextTable | None:
     """Tabulate each way that the system's logs tell apart; None where they tell none."""
     name = str(case.fact("system") or "")
     if name not in registry.SYSTEMS:
@@ -316,7 +316,7 @@ def catch_ups_table(case: ReportCase) -> Table | None:
         return None
     rows = case.rows(CATCH_UPS.name)
     by_way = {way: [row for row in rows if row["how"] == way] for way in logs.caught_up.values()}
-    return Table(
+    return TextTable(
         caption="How nodes caught up",
         columns=("how", "times", "nodes"),
         rows=tuple(

@@ -66,7 +66,7 @@ def picture(height: float, *children: Markup, name: str, description: str, id_: 
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class TimeAxis:
     """Linear time from left to right."""
 
     from_ns: int
@@ -132,7 +132,9 @@ def fault_name(fault: FaultSpan) -> str:
     return name if fault.outcome is FaultOutcome.INSTALLED else f"{name} ({fault.outcome})"
 
 
-def fault_bands(faults: Sequence[FaultSpan], axis: Axis, top: float, bottom: float, end_ns: int) -> tuple[Markup, int]:
+def fault_bands(
+    faults: Sequence[FaultSpan], axis: TimeAxis, top: float, bottom: float, end_ns: int
+) -> tuple[Markup, int]:
     """Draw fault rows at `top` and a band down to `bottom` for each proven interval; also return the number of rows.
 
     The outer, dashed box is the possible interval, the filled one inside it the proven interval.

@@ -16,7 +16,7 @@ from fencepost.harness.history import (
     NoteEvent,
     Outcome,
 )
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, Table, cut_note
+from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note
 from fencepost.harness.report.words import (
     FAULT_SIGNS,
     SIGNS,
@@ -146,7 +146,7 @@ def _acts_with(fault: FaultSpan) -> str:
     return ", ".join(f"{key}={value}" for key, value in shown.items())
 
 
-def faults(history: History, word: str) -> Table:
+def faults(history: History, word: str) -> TextTable:
     rows = []
     numbers = {f.fault_id: number for number, f in enumerate(history.faults, 1)}
     for number, f in enumerate(history.faults[:ROWS_MAX], 1):
@@ -170,7 +170,7 @@ def faults(history: History, word: str) -> Table:
                 " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links",
             )
         )
-    return Table(
+    return TextTable(
         caption="Faults with their proof",
         columns=(
             "#",
@@ -195,7 +195,7 @@ def _until(ns: int | None) -> str:
     return clock(ns) if ns is not None else "the end"
 
 
-def exposure(case: ReportCase) -> Table:
+def exposure(case: ReportCase) -> TextTable:
     """Say how often each guarantee was tested, and by which rules."""
     least = case.facts.thresholds.exposure_min
     rows = []
@@ -214,7 +214,7 @@ def exposure(case: ReportCase) -> Table:
                 traced(", ".join(counted_anomalies([v])) or "none", violations),
             )
         )
-    return Table(
+    return TextTable(
         caption="How often each guarantee was tested",
         columns=(
             "guarantee",
@@ -241,7 +241,7 @@ def _rules(verdict: Verdict) -> str:
     return "; ".join(named) or "not counted by rule"
 
 
-def operations(history: History) -> list[Table]:
+def operations(history: History) -> list[TextTable]:
     """Tabulate operations by function and outcome, and their errors."""
     by_f: dict[str, dict[Outcome, list[int]]] = {}
     answered: dict[str, list[tuple[int, int, int]]] = {}
@@ -271,8 +271,10 @@ def operations(history: History) -> list[Table]:
         )
     most = sorted(errors.items(), key=lambda item: -len(item[1]))[:ROWS_MAX]
     return [
-        Table(caption="Operations", columns=("f", "ok", "fail", "info", "p50", "p99", "slowest ok"), rows=tuple(rows)),
-        Table(
+        TextTable(
+            caption="Operations", columns=("f", "ok", "fail", "info", "p50", "p99", "slowest ok"), rows=tuple(rows)
+        ),
+        TextTable(
             caption="Errors",
             columns=("f", "outcome", "error", "count"),
             rows=tuple((f, type_, text(error, 120), traced(count(len(own)), own)) for (f, type_, error), own in most),
@@ -289,7 +291,7 @@ def _lost_compares(number: int) -> str:
     return f"{were} counted as fail: an answer, not an error."
 
 
-def servers(history: History) -> Table:
+def servers(history: History) -> TextTable:
     """Tabulate starts and deaths of the server processes."""
     events = history.of(NodeEvent)
     rows = []
@@ -298,7 +300,7 @@ def servers(history: History) -> Table:
         alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
         at = Traced(clock(e.time_ns), (e.index,))
         rows.append((at, e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
-    return Table(
+    return TextTable(
         caption="Server processes",
         columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
         rows=tuple(rows),
@@ -328,7 +330,7 @@ def health(case: ReportCase) -> dict[str, Any]:
         if waited
         else "not measured",
         "threshold": length(case.facts.thresholds.stall_ns_max),
-        "stalls": Table(
+        "stalls": TextTable(
             caption="Stalls of the harness and of its machine",
             columns=("what stalled", "from", "to", "late, or waited, for"),
             rows=rows,

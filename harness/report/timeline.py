@@ -31,7 +31,7 @@ _WITNESS_BIT: Final = 4
 _NEVER_ENDED_BIT: Final = 8
 
 
-class Cut(msgspec.Struct, frozen=True, kw_only=True):
+class _Cut(msgspec.Struct, frozen=True, kw_only=True):
     """The operations shown, as positions in `History.operations`, and a sentence on what was cut."""
 
     kept: tuple[int, ...]
@@ -60,11 +60,11 @@ def cut(
     witnessed: set[int],
     window: tuple[int, int] | None,
     most: int = OPERATIONS_MAX,
-) -> Cut:
+) -> _Cut:
     """Choose at most `most` operations (more only if the witnesses alone have more)."""
     total = len(operations)
     if total <= most:
-        return Cut(kept=tuple(range(total)), total=total, summary=f"All {count(total)} operations are shown.")
+        return _Cut(kept=tuple(range(total)), total=total, summary=f"All {count(total)} operations are shown.")
     shown = {i for i, o in enumerate(operations) if o.invoke_index in witnessed or o.complete_index in witnessed}
     not_ok = [i for i, o in enumerate(operations) if o.type is not Outcome.OK and i not in shown]
     some_not_ok = _even(not_ok, min(int(most * _NOT_OK_SHARE), most - len(shown)))
@@ -88,7 +88,7 @@ def cut(
         + (f"{count(len(around))} around the first witness, " if window is not None else "")
         + "and an even sample of the rest."
     )
-    return Cut(kept=tuple(sorted(shown)), total=total, summary=summary)
+    return _Cut(kept=tuple(sorted(shown)), total=total, summary=summary)
 
 
 def _even(items: Sequence[int], most: int) -> list[int]:
@@ -100,7 +100,7 @@ def _even(items: Sequence[int], most: int) -> list[int]:
 
 def timeline(
     history: History, lanes: Lanes, witnesses: Sequence[Witness], vocabulary: Vocabulary
-) -> tuple[dict[str, Any], Cut]:
+) -> tuple[dict[str, Any], _Cut]:
     """Return everything that `timeline.js` draws, ready for JSON; and what was cut."""
     window = focus(witnesses, history)
     witnessed = {i for w in witnesses for i in w.events}

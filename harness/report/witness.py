@@ -21,8 +21,8 @@ from markupsafe import Markup
 
 from fencepost.harness.history import UNNAMED_NODE, Event, FaultEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.report.drawing import (
-    Cycle,
-    Node,
+    DrawnCycle,
+    DrawnNode,
     before,
     cells,
     clipped,
@@ -35,7 +35,7 @@ from fencepost.harness.report.drawing import (
     witness_operations,
     wrapped,
 )
-from fencepost.harness.report.overview import Lanes, LaneState, Row, follows, stretch_title
+from fencepost.harness.report.overview import LaneRow, Lanes, LaneState, follows, stretch_title
 from fencepost.harness.report.svg import (
     FAULT_ROW,
     RIGHT,
@@ -208,7 +208,7 @@ def _nodes(witness: Witness, operations: list[Operation], lanes: Lanes) -> list[
     return [node for node in lanes.by_node if node in wanted and any(lane for _, lane in lanes.of(node))]
 
 
-def _moments(witness: Witness, operations: list[Operation], faults: list[FaultSpan], rows: list[Row]) -> list[int]:
+def _moments(witness: Witness, operations: list[Operation], faults: list[FaultSpan], rows: list[LaneRow]) -> list[int]:
     """Return the moments of the picture: both ends of every operation, proven ends of faults, changes of leader."""
     moments = [o.invoked_ns for o in operations] + [o.ended_ns for o in operations if o.ended_ns is not None]
     if not moments:
@@ -249,7 +249,7 @@ def _fault_text(fault: FaultSpan) -> str:
     return f"{fault_name(fault)}, proven {clock(fault.certain_from_ns)} – {clock(fault.certain_to_ns) or 'the end'}"
 
 
-def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Markup:
+def _lane(row: LaneRow, epochs: list[int], warp: Warp, y: float, word: str) -> Markup:
     """Draw what the node said of itself: tall for leader, thin for follower, dotted for silence."""
     named = f"{text(row.node, 14)} says" if not row.title else f"{text(row.node, 8)} {text(row.title, 11)}"
     out = [label(_LEFT - 8, y + 18, named, "lane-name", "end")]
@@ -403,7 +403,7 @@ _KINDS: Final = {
 class _Box(msgspec.Struct, frozen=True):
     """A node with its position."""
 
-    node: Node
+    node: DrawnNode
     lines: tuple[str, ...]
     about: str
     x: float
@@ -414,7 +414,7 @@ class _Box(msgspec.Struct, frozen=True):
     first_of_row: bool
 
 
-def cycle_picture(cycle: Cycle, name: str) -> Markup:
+def cycle_picture(cycle: DrawnCycle, name: str) -> Markup:
     """Draw the cycle; `name` is the title of the picture."""
     nodes, edges = _shortened(cycle)
     boxes = _placed(nodes)
@@ -430,18 +430,18 @@ def cycle_picture(cycle: Cycle, name: str) -> Markup:
     return picture(below + 16, *parts, name=name, description=f"A cycle: {description}.")
 
 
-def kinds_in_words(cycle: Cycle) -> list[tuple[str, str]]:
+def kinds_in_words(cycle: DrawnCycle) -> list[tuple[str, str]]:
     """Return each kind of edge in a cycle with its meaning."""
     return [(kind, meaning) for kind, meaning in _KINDS.items() if any(edge.kind == kind for edge in cycle.edges)]
 
 
-def _shortened(cycle: Cycle) -> tuple[list[Node], list[Edge]]:
+def _shortened(cycle: DrawnCycle) -> tuple[list[DrawnNode], list[Edge]]:
     nodes, edges = list(cycle.nodes), list(cycle.edges)
     more = len(nodes) - NODES_MAX
     if more <= 0:
         return nodes, edges
     begin, end = NODES_MAX - _LAST - 1, len(nodes) - _LAST
-    gap = Node(name=f"{end - begin} more", about="the sentences have them all")
+    gap = DrawnNode(name=f"{end - begin} more", about="the sentences have them all")
     return [*nodes[:begin], gap, *nodes[end:]], [*edges[:begin], edges[end - 1], *edges[end:]]
 
 
@@ -450,7 +450,7 @@ def _columns(count: int) -> int:
     return count if count < 4 else 2 if count == 4 else 3 if count < 10 else 4
 
 
-def _placed(nodes: Sequence[Node]) -> list[_Box]:
+def _placed(nodes: Sequence[DrawnNode]) -> list[_Box]:
     columns = _columns(len(nodes))
     width = min((RIGHT - _CYCLE_LEFT - (columns - 1) * _GAP) / columns, _WIDEST)
     boxes: list[_Box] = []
@@ -469,7 +469,7 @@ def _placed(nodes: Sequence[Node]) -> list[_Box]:
     return boxes
 
 
-def _lines(node: Node, width: float) -> tuple[str, ...]:
+def _lines(node: DrawnNode, width: float) -> tuple[str, ...]:
     """Return a node's micro-operations, wrapped to the width and cut to the most lines of a box."""
     room = int((width - 2 * _PAD) / _FIXED)
     out: list[str] = []

@@ -214,7 +214,7 @@ def rows_of(row: msgspec.Struct | Mapping[str, Any], key: str) -> tuple[int, ...
     return tuple(events.get(key, ())) if isinstance(events, Mapping) else tuple(row.get("indexes", ()))
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class _Claim(msgspec.Struct, frozen=True, kw_only=True):
     """A statement of the page with the rows behind it; `number` names the claim within the page."""
 
     number: int
@@ -234,7 +234,7 @@ class Ledger:
 
     def __init__(self, history: History) -> None:
         self._history = history
-        self._claims: dict[tuple[int, ...], Claim] = {}
+        self._claims: dict[tuple[int, ...], _Claim] = {}
 
     def link(self, phrase: Any, *about: str) -> Markup:
         """Turn a traced figure into a link to its claim, which `about` describes; plain text stays as it is."""
@@ -258,18 +258,18 @@ class Ledger:
         cited = '{}<a class="cited" href="#c{}" title="{}">{}</a>'
         return Markup(cited).format(str(phrase), claim.number, _summary(claim.rows), shown)
 
-    def _claim(self, phrase: Traced, about: str) -> Claim | None:
+    def _claim(self, phrase: Traced, about: str) -> _Claim | None:
         rows = tuple(i for i in phrase.rows if 0 <= i < len(self._history.events))
         if rows not in self._claims:
             if not rows or len(self._claims) >= CLAIMS_MAX:
                 return None
             statement = f"{about}: {phrase}" if about else phrase.lstrip(", ")
             statement = statement if len(statement) <= _SAID_MAX else f"{statement[: _SAID_MAX - 1]}…"
-            self._claims[rows] = Claim(number=len(self._claims) + 1, statement=statement, rows=rows)
+            self._claims[rows] = _Claim(number=len(self._claims) + 1, statement=statement, rows=rows)
         return self._claims[rows]
 
     @property
-    def claims(self) -> Sequence[Claim]:
+    def claims(self) -> Sequence[_Claim]:
         return list(self._claims.values())
 
     def shown(self) -> list[int]:

@@ -84,7 +84,7 @@ def _load_judges() -> None:
 
 
 @dataclass(slots=True)
-class Outcome:
+class ChildEnd:
     """How the child process ended."""
 
     finished: bool = False
@@ -107,11 +107,11 @@ class Child:
         self.record, self.folder = record, record.folder
         self.progress, self.stop = progress, stop
         self.manner = [] if in_namespaces else ["--plain"]
-        self.outcome = Outcome()
+        self.outcome = ChildEnd()
         self.timers: list[threading.Timer] = []
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Outcome]:
+    def running(self) -> Iterator[ChildEnd]:
         """Run the child; the body begins when the history is complete, or the child has ended without.
 
         The child has ended when the context is left; it is killed when reading its messages fails.
@@ -220,7 +220,7 @@ class Result:
 def conclude_run(
     resolved: ResolvedPlan,
     record: RunRecord,
-    outcome: Outcome,
+    outcome: ChildEnd,
     *,
     progress: Progress,
     stop: StopRequest,
@@ -272,7 +272,7 @@ def conclude_run(
     return replace(result, warnings=(*warnings, *result.warnings))
 
 
-def _why_incomplete(outcome: Outcome) -> str:
+def _why_incomplete(outcome: ChildEnd) -> str:
     """What kept the runner from closing its history, in one line: lines of a server's log may follow."""
     return outcome.error.message.partition("\n")[0] if outcome.error else "the runner was stopped before it was over"
 

@@ -79,7 +79,7 @@ def execute(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class _Ready:
     """A plan placed on this machine, what its faults come to, and the binaries or images that its nodes run."""
 
     checked: CheckedPlan
@@ -94,7 +94,7 @@ class Ready:
         return Prepared(checked=checked, artifacts=self.artifacts, others=self.others)
 
 
-def made_ready(checked: CheckedPlan, say: Callable[[str], None]) -> Ready:
+def made_ready(checked: CheckedPlan, say: Callable[[str], None]) -> _Ready:
     """Place a plan and get what its nodes run: fetched, built or found in a cache. No server runs yet.
 
     Raises MachineError for what this machine cannot do, UsageError for what a person must mend.
@@ -104,7 +104,7 @@ def made_ready(checked: CheckedPlan, say: Callable[[str], None]) -> Ready:
     _refuse_unavailable(checked)
     forecast = look_ahead(checked)
     artifacts, others = _artifacts(checked, forecast, say)
-    return Ready(checked=checked, forecast=forecast, artifacts=artifacts, others=others)
+    return _Ready(checked=checked, forecast=forecast, artifacts=artifacts, others=others)
 
 
 def stopped_before_start(deadline: str, *, by_hand: bool) -> HarnessError:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fencepost.harness.faults.kind import CLIENT_WORKER
-from fencepost.harness.faults.schedule import Choice, Entry, by_worker, draw_schedules
+from fencepost.harness.faults.schedule import Choice, ScheduledFault, by_worker, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
@@ -26,7 +26,7 @@ def changes_members(workers: Workers) -> bool:
     return any(faults[spec.fault].effects(spec).changes_members for spec in specs)
 
 
-def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[Entry]]:
+def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[ScheduledFault]]:
     """Return each worker's faults: the plan's own schedule, else one that is drawn during the run."""
     if checked.given is not None:
         return by_worker(checked.given)

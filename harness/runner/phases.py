@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import ScheduledFault
 from fencepost.harness.generators import Generator, time_limit
 from fencepost.harness.history import WATCHED, NoteEvent, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.interpreter import Interpreter
@@ -22,7 +22,7 @@ from fencepost.harness.runner.faults import ScheduleFile
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runner.telling import tell
-from fencepost.harness.runner.watch import CALM_NS, LOOK_S, Watch
+from fencepost.harness.runner.watch import CALM_NS, LOOK_S, LoadWatch
 
 _TICK_S: Final = 0.5
 #: After a stop by hand everything must end within ten seconds, the verdict included; final reads get this share.
@@ -31,7 +31,7 @@ _STOPPED_FINAL_S: Final = 1.5
 _LOADED: Final = frozenset({PhaseName.MAIN, PhaseName.WATCH})
 
 
-class Phases:
+class RunPhases:
     """The phases of a run, once its servers serve. A stop by hand shortens the rest, but never skips the healing."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Phases:
         self._schedule_file = schedule_file
         self._phase = PhaseName.WARM_UP
         self._phase_ends_ns: int | None = None
-        self._watch = Watch(
+        self._watch = LoadWatch(
             observers.answers,
             in_force=lambda: conductor.current is not None,
             healed_ns=lambda: schedule_file.healed_ns,
@@ -59,7 +59,7 @@ class Phases:
         #: What the watch left of its longest time; the final reads may take it.
         self._spared_ns = 0
 
-    async def run(self, schedule: Iterable[Iterable[Entry]]) -> None:
+    async def run(self, schedule: Iterable[Iterable[ScheduledFault]]) -> None:
         """Go through all phases in order; raise HarnessError when an observer failed."""
         plan, stop = self._checked.plan, self._end.stop
         await self._load(PhaseName.WARM_UP, length_ns=plan.duration_ns("warm_up"))
@@ -98,7 +98,7 @@ class Phases:
             )
             before, before_ns = done, now_ns
 
-    async def _main(self, schedule: Iterable[Iterable[Entry]]) -> None:
+    async def _main(self, schedule: Iterable[Iterable[ScheduledFault]]) -> None:
         # Made before the task begins: a run that was stopped in its warm-up is over at once.
         faults_over = asyncio.Event()
         faults = asyncio.create_task(self._conduct_faults(schedule, faults_over))
@@ -110,7 +110,7 @@ class Phases:
                 faults_over.set()
             await faults
 
-    async def _conduct_faults(self, schedule: Iterable[Iterable[Entry]], over: asyncio.Event) -> None:
+    async def _conduct_faults(self, schedule: Iterable[Iterable[ScheduledFault]], over: asyncio.Event) -> None:
         mirror = asyncio.create_task(_forward(self._end.stop, over))
         try:
             await self._conductor.run_workers(schedule, stop=over)

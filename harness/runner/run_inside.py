@@ -25,7 +25,7 @@ from fencepost.harness.runner.faults import ScheduleFile, freezes_clients, sched
 from fencepost.harness.runner.health import HealthSampler
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
-from fencepost.harness.runner.phases import Phases
+from fencepost.harness.runner.phases import RunPhases
 from fencepost.harness.runner.servers import Servers, open_servers
 from fencepost.harness.runner.telling import tell
 
@@ -92,7 +92,7 @@ async def _conduct(folder: Path) -> None:
             schedule_sink=schedule_file.write,
             keep_quorum=checked.keeps_quorum,
         )
-        phases = Phases(
+        phases = RunPhases(
             servers,
             end,
             interpreter=interpreter,

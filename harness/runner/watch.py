@@ -72,7 +72,7 @@ def _disagreement(answers: dict[str, tuple[Answer, int]], since_ns: int) -> str 
     return None
 
 
-class Watch:
+class LoadWatch:
     """How long under load nothing has been left to watch. `look` is called every `LOOK_S` while the run lasts.
 
     Args:

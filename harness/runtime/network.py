@@ -35,7 +35,7 @@ class Reach(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class PacketShape:
     """What happens to the packets of an open link. Zero means that this does not happen; shares lie between 0 and 1.
 
     Each packet is late by `delay_ns`, plus or minus up to `jitter_ns`, but keeps its place. The share `reorder` of the
@@ -83,7 +83,7 @@ class Handled:
     crowded_out: int = 0
 
 
-class Witness(Protocol):
+class PairedConnections(Protocol):
     """Idle connections of ours, one for each pair of ends. They show what happens to connections that are open."""
 
     async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
@@ -100,7 +100,7 @@ class Shapes(Protocol):
         """Prepare everything that `apply` needs. Idempotent."""
         ...
 
-    async def apply(self, fault_id: int, links: Mapping[Link, Shape]) -> None:
+    async def apply(self, fault_id: int, links: Mapping[Link, PacketShape]) -> None:
         """Set this fault's contribution and enforce the merged state."""
         ...
 
@@ -109,7 +109,7 @@ class Shapes(Protocol):
         ...
 
     @property
-    def in_force(self) -> Mapping[Link, Shape]:
+    def in_force(self) -> Mapping[Link, PacketShape]:
         """The merged state."""
         ...
 
@@ -121,11 +121,11 @@ class Shapes(Protocol):
         """Return the counters of the shaped links."""
         ...
 
-    async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
+    async def measure(self, links: Mapping[Link, PacketShape], count: int = 0) -> Mapping[Link, Passage]:
         """Send datagrams over each link: as many as it takes to show that shape, or `count`."""
         ...
 
-    async def open_witness(self, links: Iterable[Link]) -> Witness: ...
+    async def open_witness(self, links: Iterable[Link]) -> PairedConnections: ...
 
     async def heal_all(self) -> None:
         """Stop shaping every link, whatever seems to be in force. Idempotent."""
@@ -179,7 +179,7 @@ class Toxic:
     toxicity: float = 1.0
 
 
-class Ending(StrEnum):
+class ConnectionEnding(StrEnum):
     """How a connection of ours ended: complete, closed or reset before that, or silent until the deadline."""
 
     COMPLETE = "complete"
@@ -196,7 +196,7 @@ class Experience:
     is the time from the last byte to the end of the connection, `ended_ms` from its beginning to its end.
     """
 
-    ending: Ending
+    ending: ConnectionEnding
     round_trips_ms: tuple[float, ...] = ()
     byte_count: int = 0
     pieces: int = 0

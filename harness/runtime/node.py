@@ -122,7 +122,7 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ProcessEvidence:
     """The state of a node's process as measured now, not remembered, with the text for a proof."""
 
     state: NodeState
@@ -200,7 +200,7 @@ class Node(Protocol):
         """Let it run again. Idempotent."""
         ...
 
-    async def evidence(self) -> Evidence:
+    async def evidence(self) -> ProcessEvidence:
         """Look at the processes now: PAUSED means that no thread can run, DEAD that no process is left."""
         ...
 

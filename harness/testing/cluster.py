@@ -288,7 +288,7 @@ class _Child:
         if came is None:
             self._replies.put(None)
             raise self._ended()
-        if isinstance(came, messages.Refused):
+        if isinstance(came, messages.RequestRefused):
             raise _error(came)
         assert isinstance(came, reply), came
         return came
@@ -325,6 +325,6 @@ class _Child:
         self._replies.put(None)
 
 
-def _error(refused: messages.Refused) -> FencepostError:
+def _error(refused: messages.RequestRefused) -> FencepostError:
     kind = UsageError if refused.exit_code == ExitCode.USAGE else HarnessError
     return kind(refused.message, hint=refused.hint)

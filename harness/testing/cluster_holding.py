@@ -15,7 +15,7 @@ import msgspec
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, first_failure
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import STOPPED_EARLY, FaultOutcome
 from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared
 from fencepost.harness.plugins import registry
@@ -33,9 +33,9 @@ from fencepost.harness.testing.cluster_messages import (
     Injected,
     Leads,
     Ready,
-    Refused,
     Reply,
     Request,
+    RequestRefused,
     WhoLeads,
     serving,
 )
@@ -138,7 +138,7 @@ class _Requests:
 
     async def _inject(self, request: Inject) -> Injected:
         (spec,) = parse_faults(request.fault, registry.faults(), self._checked.placement)
-        entry = Entry(spec=spec, inject_ns=0, duration_ns=0, draw_seed=request.seed, number=self._count)
+        entry = ScheduledFault(spec=spec, inject_ns=0, duration_ns=0, draw_seed=request.seed, number=self._count)
         self._count += 1
         injected = await self._conductor.inject(entry, self._end.stop)
         return Injected(
@@ -183,8 +183,8 @@ async def _execute(request: Execute) -> Executed:
     )
 
 
-def _refused(error: FencepostError) -> Refused:
-    return Refused(error.message, error.hint, int(error.exit_code))
+def _refused(error: FencepostError) -> RequestRefused:
+    return RequestRefused(error.message, error.hint, int(error.exit_code))
 
 
 def _say(reply: Reply) -> None:

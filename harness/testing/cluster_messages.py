@@ -86,7 +86,7 @@ class Executed(msgspec.Struct, tag=True, frozen=True):
     stderr: str
 
 
-class Refused(msgspec.Struct, tag=True, frozen=True):
+class RequestRefused(msgspec.Struct, tag=True, frozen=True):
     """The request, or the start of the cluster, failed."""
 
     message: str
@@ -94,7 +94,7 @@ class Refused(msgspec.Struct, tag=True, frozen=True):
     exit_code: int
 
 
-Reply = Ready | Injected | Healed | Leads | Executed | Refused
+Reply = Ready | Injected | Healed | Leads | Executed | RequestRefused
 
 #: The field that tells messages of these types from lines of progress.
 TYPE: Final = "type"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Stream
+from fencepost.harness.generators.contract import PENDING, Context, Draw, DrawStream, Generator, Invocation
 from fencepost.harness.history import Completion, OpEvent, Outcome
 
 #: Decides how one operation ends, and after how many nanoseconds.
@@ -122,7 +122,7 @@ class _Simulation:
             value=offer.value,
         )
         self.events.append(event)
-        draw = Draw(self._seed, worker, self._counts[worker], Stream.SIMULATION)
+        draw = Draw(self._seed, worker, self._counts[worker], DrawStream.SIMULATION)
         self._counts[worker] += 1
         self.begun += 1
         latency_ns, completion = self._respond(event, draw)

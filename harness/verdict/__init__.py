@@ -105,7 +105,7 @@ class Cause(StrEnum):
 
 
 class Stop(StrEnum):
-    """What ended a search without an answer: a part of its `Budget`, the user, or a defect of fencepost.
+    """What ended a search without an answer: a part of its `SearchBudget`, the user, or a defect of fencepost.
 
     `CONTRADICTED`: the native search and the check of its answer contradict each other.
 
@@ -136,7 +136,7 @@ class Stop(StrEnum):
                 assert_never(self)
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True):
+class VerdictProof(msgspec.Struct, frozen=True, kw_only=True):
     """Why a verdict holds, so that the history alone suffices to check it (`checkers.confirm`).
 
     Operations are named by the indexes of their invocations. What `rows` are depends on the `kind`:
@@ -145,15 +145,15 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
       window     operations of `key` that no order explains, or `zone-pair`, which a monitor of unique values found;
                  `checkers.storage.register_proofs` says what `since`, `until`, `may` and `shown` are
       cycle      transactions of which each would have to come before the next, and the last before the first; `name`
-                 is the anomaly, each of `links` says of one step what `checkers.transactions.proof.Step` does
+                 is the anomaly, each of `links` says of one step what `checkers.transactions.proof.CycleStep` does
       circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of
                  steps that follows (`checkers.transactions.weak_isolation.CommitStep`)
       sub-history  operations of the object `name` (a semaphore's with its permits) that no order explains, those of
                  `may` among them or not; `checkers.objects.sub_history` says what `since` and `about` are; an
                  `order` of an object has `name` and `about`, too
       exhaustion all transactions of a small history, of which every order that `name` speaks of was tried
-      finding    transactions that show the anomaly `name`; `links` holds `checkers.transactions.proof.Anomaly`, less
-                 its name
+      finding    transactions that show the anomaly `name`; `links` holds the rest of
+                 `checkers.transactions.proof.NativeAnomaly`
     """
 
     kind: str
@@ -221,7 +221,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     to_ns: int
     key: str | None = None
     nodes: tuple[str, ...] = ()
-    proof: Proof | None = None
+    proof: VerdictProof | None = None
     transactions: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
 
@@ -271,7 +271,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     figures: Figures = Figures()
     evidence: dict[str, tuple[int, ...]] = {}
     weighs: bool = True
-    proofs: tuple[Proof, ...] = ()
+    proofs: tuple[VerdictProof, ...] = ()
     complete: bool = False
     confirmed: bool = False
     subject: str | None = None
@@ -368,7 +368,7 @@ class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
     clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SearchBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
 
     steps: Positive = 200_000_000
@@ -414,7 +414,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sessions: SessionBound | None = None
     subjects: tuple[str, ...] = ()
     vocabulary: Vocabulary = Vocabulary()
-    budget: Budget = Budget()
+    budget: SearchBudget = SearchBudget()
     thresholds: Thresholds = Thresholds()
     planned_ns: int | None = None
     failure: str | None = None
@@ -437,7 +437,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 __all__ = [
     "MINORITY_DAMAGED",
-    "Budget",
     "Cause",
     "Choice",
     "Condition",
@@ -448,8 +447,8 @@ __all__ = [
     "KnownIssue",
     "LeadershipBound",
     "LeaseBound",
-    "Proof",
     "Rule",
+    "SearchBudget",
     "SessionBound",
     "Standing",
     "Stop",
@@ -457,6 +456,7 @@ __all__ = [
     "Unmet",
     "Validity",
     "Verdict",
+    "VerdictProof",
     "Vocabulary",
     "Witness",
     "anomalies_of",

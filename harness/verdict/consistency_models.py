@@ -38,7 +38,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 
-class Model(NamedTuple):
+class _Model(NamedTuple):
     """A model: the weaker ones that it implies, the anomalies that it adds to what those forbid, and the sources."""
 
     name: str
@@ -49,51 +49,51 @@ class Model(NamedTuple):
 
 #: Weakest first: whatever a model implies stands above it.
 MODELS: Final = (
-    Model("read-uncommitted", (), ("G0", "duplicate-elements", "cyclic-versions", "garbage-read"), "A (PL-1), E"),
-    Model("read-committed", ("read-uncommitted",), ("G1a", "G1b", "G1c"), "A (PL-2), E"),
-    Model("monotonic-atomic-view", ("read-committed",), ("observed-transaction-vanishes",), "B"),
-    Model("read-atomic", ("monotonic-atomic-view",), ("internal", "fractured-reads"), "R, C, E"),
-    Model("causal-cerone", ("read-atomic",), ("causality-violation",), "C"),
-    Model(
+    _Model("read-uncommitted", (), ("G0", "duplicate-elements", "cyclic-versions", "garbage-read"), "A (PL-1), E"),
+    _Model("read-committed", ("read-uncommitted",), ("G1a", "G1b", "G1c"), "A (PL-2), E"),
+    _Model("monotonic-atomic-view", ("read-committed",), ("observed-transaction-vanishes",), "B"),
+    _Model("read-atomic", ("monotonic-atomic-view",), ("internal", "fractured-reads"), "R, C, E"),
+    _Model("causal-cerone", ("read-atomic",), ("causality-violation",), "C"),
+    _Model(
         "session-read-committed",
         ("monotonic-atomic-view",),
         ("G0-process", "G1c-process", "observed-transaction-vanishes-process"),
         "BE (read committed)",
     ),
-    Model(
+    _Model(
         "session-read-atomic",
         ("read-atomic", "session-read-committed"),
         ("fractured-reads-process",),
         "BE (read atomic)",
     ),
-    Model(
+    _Model(
         "causal", ("causal-cerone", "session-read-atomic"), ("causality-violation-process",), "BE (causal consistency)"
     ),
-    Model("parallel-snapshot-isolation", ("causal-cerone",), ("lost-update", "no-version-order"), "C, CG"),
-    Model("consistent-view", ("monotonic-atomic-view",), ("G-single", "no-version-order"), "A (PL-2+)"),
-    Model(
+    _Model("parallel-snapshot-isolation", ("causal-cerone",), ("lost-update", "no-version-order"), "C, CG"),
+    _Model("consistent-view", ("monotonic-atomic-view",), ("G-single", "no-version-order"), "A (PL-2+)"),
+    _Model(
         "repeatable-read", ("monotonic-atomic-view",), ("G2-item", "lost-update", "no-serial-order"), "A (PL-2.99), B"
     ),
-    Model(
+    _Model(
         "snapshot-isolation",
         ("parallel-snapshot-isolation", "consistent-view"),
         ("G-nonadjacent", "no-schedule"),
         "A (PL-SI), CG",
     ),
-    Model("serializable", ("repeatable-read", "snapshot-isolation"), (), "A (PL-3)"),
-    Model(
+    _Model("serializable", ("repeatable-read", "snapshot-isolation"), (), "A (PL-3)"),
+    _Model(
         "strong-session-snapshot-isolation",
         ("snapshot-isolation", "causal"),
         ("cyclic-versions-process", "G-single-process", "G-nonadjacent-process", "no-schedule-process"),
         "D, CG, E",
     ),
-    Model(
+    _Model(
         "strong-session-serializable",
         ("serializable", "strong-session-snapshot-isolation"),
         ("G2-item-process", "no-serial-order-process"),
         "D, E",
     ),
-    Model(
+    _Model(
         "strong-snapshot-isolation",
         ("strong-session-snapshot-isolation",),
         (
@@ -106,7 +106,7 @@ MODELS: Final = (
         ),
         "D, E",
     ),
-    Model(
+    _Model(
         "strict-serializable",
         ("strong-session-serializable", "strong-snapshot-isolation"),
         ("G2-item-realtime", "no-serial-order-realtime"),

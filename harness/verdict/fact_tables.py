@@ -27,7 +27,7 @@ TEXTS: Final = pa.list_(pa.string())
 LONGS: Final = pa.list_(pa.int64())
 
 
-class Column(msgspec.Struct, frozen=True):
+class FactColumn(msgspec.Struct, frozen=True):
     """One column; `text` says in one line what it means, and what a null means."""
 
     name: str
@@ -40,7 +40,7 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     row: str
-    columns: tuple[Column, ...]
+    columns: tuple[FactColumn, ...]
     version: int = 1
 
     @property
@@ -79,9 +79,9 @@ class DerivedTable(msgspec.Struct, frozen=True, kw_only=True):
 FactTables = Mapping[str, Any]
 
 
-def columns(*described: tuple[str, Any, str]) -> tuple[Column, ...]:
+def columns(*described: tuple[str, Any, str]) -> tuple[FactColumn, ...]:
     """Columns from (name, type, meaning)."""
-    return tuple(Column(*one) for one in described)
+    return tuple(FactColumn(*one) for one in described)
 
 
 def by_name(tables: Iterable[FactTable]) -> dict[str, FactTable]:

@@ -62,7 +62,7 @@ class CutLeader(msgspec.Struct, frozen=True, kw_only=True):
     events: dict[str, Rows] = {}
 
 
-class PartitionReign(msgspec.Struct, frozen=True, kw_only=True):
+class PolledReign(msgspec.Struct, frozen=True, kw_only=True):
     """A broker led a partition in one leader epoch, by the polls that it answered as its leader."""
 
     checker: ClassVar = "zombie-brokers"
@@ -236,7 +236,7 @@ class ZombieLeaderFigures(Figures, frozen=True, kw_only=True):
     partitions: int = 0
     partitions_quiet: int = 0
     partitions_shown: int = 0
-    reigns: tuple[PartitionReign, ...] = ()
+    reigns: tuple[PolledReign, ...] = ()
 
 
 class OperationTableFigures(Figures, frozen=True, kw_only=True):

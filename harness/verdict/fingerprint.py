@@ -26,7 +26,7 @@ _PARTS_OF_VIOLATION: Final = 4
 _UNNAMED: Final = "unnamed"
 
 
-class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+class FoundAnomaly(msgspec.Struct, frozen=True, kw_only=True):
     """One anomaly of a run, over all checkers that found it.
 
     `fingerprints` are those of its witnesses, the first witness's first; there is at least one.
@@ -41,7 +41,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
 def anomalies(
     history: History, facts: Facts, verdicts: Sequence[Verdict], effect_free: frozenset[str]
-) -> list[Anomaly]:
+) -> list[FoundAnomaly]:
     """Every anomaly by guarantee and name, those that decide first; `effect_free` are the workload's functions."""
     counts: dict[tuple[str, str], int] = {}
     for verdict in verdicts:
@@ -50,7 +50,7 @@ def anomalies(
         if verdict.validity is Validity.INVALID and not verdict.anomalies:
             counts.setdefault((verdict.guarantee, _UNNAMED), 1)
     all_anomalies = [
-        Anomaly(
+        FoundAnomaly(
             guarantee=guarantee,
             anomaly=name,
             count=count,
@@ -71,7 +71,7 @@ def anomalies(
     return sorted(all_anomalies, key=lambda anomaly: not anomaly.decides)
 
 
-def all_fingerprints(all_anomalies: Iterable[Anomaly]) -> tuple[str, ...]:
+def all_fingerprints(all_anomalies: Iterable[FoundAnomaly]) -> tuple[str, ...]:
     """Every fingerprint that a run shows, the one that names the run first."""
     return tuple(dict.fromkeys(text for anomaly in all_anomalies for text in anomaly.fingerprints))
 

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base import offers
-from fencepost.harness.history import Disk, Effects
+from fencepost.harness.history import DiskEffect, Effects
 
 
 class Standing(StrEnum):
@@ -45,8 +45,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 _LOSSES: Final = {
-    Disk.UNSYNCED: "lose what they had not synced",
-    Disk.DAMAGED: "have damaged disks",
+    DiskEffect.UNSYNCED: "lose what they had not synced",
+    DiskEffect.DAMAGED: "have damaged disks",
 }
 
 
@@ -59,7 +59,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     copy, where not all have one: the minority is one of that number then. `unless` lifts the condition.
     """
 
-    loss: Disk
+    loss: DiskEffect
     role: str | None = None
     most: int | None = None
     copies: str | None = None
@@ -79,7 +79,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 #: No store promises anything where the disks of a majority return something else than was written.
-MINORITY_DAMAGED: Final = Condition(loss=Disk.DAMAGED)
+MINORITY_DAMAGED: Final = Condition(loss=DiskEffect.DAMAGED)
 
 
 class Unmet(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,11 +32,11 @@ from fencepost.harness.faults.kind import (
     View,
     choose_nodes,
 )
-from fencepost.harness.faults.skew_shape import Shape, SkewOptions, pairs, shape_of, why_senseless
+from fencepost.harness.faults.skew_shape import SkewOptions, SkewShape, pairs, shape_of, why_senseless
 from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.clocks.memory import ClockError
-from fencepost.harness.runtime.clocks.node_clocks import ClockedNode, NodeClocks, Reading
+from fencepost.harness.runtime.clocks.node_clocks import ClockedNode, ClockReadings, NodeClocks
 from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Placement
@@ -103,7 +103,7 @@ class ClockSkew(FaultKind):
     # -- inject -------------------------------------------------------------------------------------------------------
 
     async def inject(self, act: Act) -> Proof:
-        shape, nodes, cluster = act.means(Shape), act.nodes, act.cluster
+        shape, nodes, cluster = act.means(SkewShape), act.nodes, act.cluster
         self._cluster = cluster
         wrong: list[str] = []
         for node in nodes:
@@ -125,7 +125,7 @@ class ClockSkew(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
         return Proof(FaultOutcome.INSTALLED, text)
 
-    async def _arm(self, node: Node, shape: Shape) -> list[str]:
+    async def _arm(self, node: Node, shape: SkewShape) -> list[str]:
         """Prepare the processes of one node for other settings; return what is wrong, one sentence each."""
         kept = self._clocks.of(node)
         now_ns = self._now_ns()
@@ -145,7 +145,9 @@ class ClockSkew(FaultKind):
             wrong += [f"{node.name}: its timed waits do not follow: {why}" for why in self._clocks.untranslated(kept)]
         return wrong
 
-    def _change(self, skews: Sequence[_Skew], clocks: Sequence[Clock], settings: _MakeSettings) -> dict[str, Reading]:
+    def _change(
+        self, skews: Sequence[_Skew], clocks: Sequence[Clock], settings: _MakeSettings
+    ) -> dict[str, ClockReadings]:
         """Set the clocks of all these nodes, read them back, and record what each clock shows from now on."""
         readings = {}
         for skew in skews:
@@ -157,12 +159,12 @@ class ClockSkew(FaultKind):
         for skew in skews:
             reading = self._clocks.read_back(skew.kept)
             if not reading.processes and skew.kept.in_force:
-                reading = Reading(processes=0, wrong=("it ended before its clock was read back",))
+                reading = ClockReadings(processes=0, wrong=("it ended before its clock was read back",))
             readings[skew.kept.name] = reading
             self._record(skew, clocks, reading)
         return readings
 
-    def _record(self, skew: _Skew, clocks: Sequence[Clock], reading: Reading) -> None:
+    def _record(self, skew: _Skew, clocks: Sequence[Clock], reading: ClockReadings) -> None:
         assert self._cluster is not None, "set by inject"
         for clock, setting in pairs(skew.kept.settings):
             if clock not in clocks:
@@ -187,7 +189,7 @@ class ClockSkew(FaultKind):
     # -- heal ---------------------------------------------------------------------------------------------------------
 
     async def heal(self, act: Act) -> Proof:
-        shape, nodes, cluster = act.means(Shape), act.nodes, act.cluster
+        shape, nodes, cluster = act.means(SkewShape), act.nodes, act.cluster
         self._cluster = cluster
         texts: list[str] = []
         wrong: list[str] = []
@@ -208,7 +210,7 @@ class ClockSkew(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
         return Proof(FaultOutcome.HEALED, text)
 
-    async def _heal_one(self, skew: _Skew, shape: Shape) -> tuple[str, list[str]]:
+    async def _heal_one(self, skew: _Skew, shape: SkewShape) -> tuple[str, list[str]]:
         """Heal one node; return what was done, and what is wrong."""
         kept, name = skew.kept, skew.kept.name
         wrong = [f"{name}: {skew.failed_meanwhile}"] if skew.failed_meanwhile else []
@@ -252,7 +254,7 @@ class ClockSkew(FaultKind):
             skew.fault_id = None
             skew.asked_ns = self._now_ns()
             skew.since_ns = dict.fromkeys(Clock, skew.asked_ns)
-            self._record(skew, tuple(Clock), Reading(processes=1, wrong=(), how="as the kernel made it"))
+            self._record(skew, tuple(Clock), ClockReadings(processes=1, wrong=(), how="as the kernel made it"))
             return
         reading = self._clocks.read_back(kept)
         first = kept.tree.first if kept.tree is not None else 0
@@ -297,7 +299,7 @@ class ClockSkew(FaultKind):
         return self._cluster.records.now_ns()
 
 
-def _reading_text(reading: Reading) -> str:
+def _reading_text(reading: ClockReadings) -> str:
     how = f" ({reading.how})" if reading.how else ""
     return f"read back from {_count(reading.processes)}{how}"
 

@@ -33,7 +33,7 @@ from fencepost.harness.faults.kind import (
     refuse_foreign,
 )
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
+from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Need, Placement
@@ -66,7 +66,7 @@ class DamageFiles(FaultKind):
     needs = frozenset({Need.FILES})
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED)
+        return Effects(stops=Stops.POSSIBLE, disk=DiskEffect.DAMAGED)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)

@@ -35,7 +35,7 @@ from fencepost.harness.faults.restarts import until
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not
-from fencepost.harness.runtime.disks.trace_log import Calls
+from fencepost.harness.runtime.disks.trace_log import TracedCalls
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Need, Placement
@@ -75,7 +75,7 @@ class DiskOptions(FaultOptions, frozen=True, kw_only=True):
     ] = UNSET
 
 
-class Disk(FaultKind):
+class DiskFault(FaultKind):
     name = "disk"
     about = "the disk below a running server is slow, fails single calls, or is full"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
@@ -204,7 +204,7 @@ async def restart_the_dead(act: Act) -> tuple[list[str], list[str]]:
     return done, wrong
 
 
-def affected_text(calls: Calls) -> str:
+def affected_text(calls: TracedCalls) -> str:
     """ "37 calls (30 fdatasync, 7 fsync)"."""
     names = ", ".join(f"{count} {name}" for name, count in calls.affected.most_common())
     return f"{calls.count} calls ({names})" if names else "0 calls"

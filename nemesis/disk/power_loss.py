@@ -16,7 +16,7 @@ from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.history import Disk, Effects, FaultOutcome, Stops
+from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.provider import Need, Placement
@@ -42,7 +42,7 @@ class PowerLoss(FaultKind):
     needs = frozenset({Need.FILES})
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED)
+        return Effects(stops=Stops.CERTAIN, disk=DiskEffect.UNSYNCED)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
         return why_not(placement)

@@ -18,7 +18,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
+from fencepost.harness.faults.rounds import PATIENCE_S, FaultRounds, Play
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
@@ -75,7 +75,7 @@ class Churn(FaultKind):
         play = moves(act)
         if isinstance(play, str):
             return Proof(FaultOutcome.INDETERMINATE, play)
-        return await Rounds(play, "move").begin(act)
+        return await FaultRounds(play, "move").begin(act)
 
     async def heal(self, act: Act) -> Proof:
         return Proof(FaultOutcome.HEALED, "")
@@ -90,7 +90,7 @@ def _leader_moves(act: Act) -> Play | str:
     restarts = options.by == "restart" or not asks
     draw = random.Random(act.resolved.seed)
 
-    async def move(number: int, rounds: Rounds) -> None:
+    async def move(number: int, rounds: FaultRounds) -> None:
         began_s = asyncio.get_running_loop().time()
         pair = _next(act, draw.random(), restarts=restarts)
         if isinstance(pair, Skip):

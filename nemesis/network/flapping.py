@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.link_choice import LinkChoice
-from fencepost.harness.faults.rounds import Rounds
+from fencepost.harness.faults.rounds import FaultRounds
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Reach
 from fencepost.nemesis.network.partition import prove_open
@@ -68,7 +68,7 @@ class Flapping(FaultKind):
         def length_ns() -> int:
             return max(round(period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
 
-        async def cut(number: int, rounds: Rounds) -> None:
+        async def cut(number: int, rounds: FaultRounds) -> None:
             hold_ns, gap_ns = length_ns(), length_ns()
             await act.part(
                 Resolved(nodes=act.resolved.nodes, links=links, details={"cut": number}),
@@ -78,7 +78,7 @@ class Flapping(FaultKind):
             )
             await asyncio.sleep(gap_ns / 1e9)
 
-        return await Rounds(cut, "cut").begin(act)
+        return await FaultRounds(cut, "cut").begin(act)
 
     async def heal(self, act: Act) -> Proof:
         return await prove_open(act.resolved.threatens, act)

@@ -30,7 +30,7 @@ from fencepost.harness.faults.link_proof import (
     why_not_felt,
 )
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
+from fencepost.harness.runtime.network import Effect, Link, PacketShape, Passage, Shapes
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.nemesis.network.partition import prove_links
@@ -71,9 +71,9 @@ class LinkOptions(LinkChoice, frozen=True, kw_only=True):
         return [name for name in _FIGURES if getattr(self, name) is not UNSET]
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> PacketShape:
         reorder = float(self.reorder or 0)
-        return Shape(
+        return PacketShape(
             delay_ns=int(self.latency or 0) if self.figures else _LATENCY_NS,
             jitter_ns=int(self.jitter or 0),
             loss=float(self.loss or 0),
@@ -131,7 +131,7 @@ class LinkFault(FaultKind):
         cluster, shapes = act.cluster, _shapes(act.cluster)
         if act.resolved.links:
             return await _reset(act, shapes)
-        wanted: dict[Link, Shape] = act.means(dict)
+        wanted: dict[Link, PacketShape] = act.means(dict)
         if not wanted:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         network = cluster.runtime.network
@@ -185,7 +185,7 @@ class LinkFault(FaultKind):
         if act.resolved.links:
             await act.cluster.runtime.network.withdraw(act.fault_id)
             return await _opened(act.resolved.links, act, shapes)
-        wanted: dict[Link, Shape] = act.means(dict)
+        wanted: dict[Link, PacketShape] = act.means(dict)
         counted = await shapes.handled()
         await shapes.withdraw(act.fault_id)
         proof = await _opened(wanted, act, shapes)
@@ -222,7 +222,7 @@ async def _opened(links: Iterable[Link], act: Act, shapes: Shapes) -> Proof:
     affected = list(links)
     disturbed = act.disturbed()
     handed = await shapes.read_back()
-    free = {link: Shape() for link in affected if link not in network.blocked and link not in shapes.in_force}
+    free = {link: PacketShape() for link in affected if link not in network.blocked and link not in shapes.in_force}
     kept = sorted(str(link) for link in free if link in handed)
     if kept:
         return Proof(FaultOutcome.INDETERMINATE, f"the kernel still hands over the packets of {', '.join(kept)}")
@@ -261,7 +261,7 @@ def _refuse_figures(options: LinkOptions) -> Refusal | None:
     return None
 
 
-def _details(shape: Shape) -> dict[str, str | int | float | bool]:
+def _details(shape: PacketShape) -> dict[str, str | int | float | bool]:
     figures = {
         "latency_ms": shape.delay_ns / 1e6,
         "jitter_ms": shape.jitter_ns / 1e6,
@@ -280,5 +280,5 @@ def _shapes(cluster: Cluster) -> Shapes:
     return shapes
 
 
-def _is_rated(shapes: Mapping[Link, Shape]) -> bool:
+def _is_rated(shapes: Mapping[Link, PacketShape]) -> bool:
     return any(shape.rate_bytes_s for shape in shapes.values())

@@ -52,7 +52,7 @@ class PartitionOptions(LinkChoice, frozen=True, kw_only=True):
     ] = UNSET
 
 
-class Partition(FaultKind):
+class PartitionFault(FaultKind):
     name = "partition"
     about = "a network partition: chosen links carry no packets"
     targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_CUT_OFF}

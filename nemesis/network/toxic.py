@@ -20,7 +20,7 @@ from fencepost.harness.base.quantities import Quantity, Share, format_duration
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View, refuse_foreign
 from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import Ending, Experience, Link, Streams, Toxic
+from fencepost.harness.runtime.network import ConnectionEnding, Experience, Link, Streams, Toxic
 from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Need, Placement
 
@@ -208,7 +208,7 @@ class ToxicFault(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
         freed = [link for link in toxics if not held.get(link) and link not in network.blocked]
         experiences = await streams.measure(freed, _PROBE_S)
-        shut = [link for link in freed if experiences[link].ending is not Ending.COMPLETE]
+        shut = [link for link in freed if experiences[link].ending is not ConnectionEnding.COMPLETE]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")
         return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(toxics)} links free again")
@@ -239,18 +239,20 @@ def _slow(attributes: Mapping[str, int], before: Experience, after: Experience) 
 
 
 def _closes_late(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
-    return after.ending is Ending.COMPLETE and after.closing_ms >= max(attributes["delay"] * _NEARLY, before.closing_ms)
+    return after.ending is ConnectionEnding.COMPLETE and after.closing_ms >= max(
+        attributes["delay"] * _NEARLY, before.closing_ms
+    )
 
 
 def _silent(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
     if attributes["timeout"] == 0:
-        return after.byte_count == 0 and after.ending is Ending.SILENT
+        return after.byte_count == 0 and after.ending is ConnectionEnding.SILENT
     return _ended(attributes, before, after)
 
 
 def _ended(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
     # The relay of a published port turns a reset into a plain end.
-    ends = (Ending.CLOSED, Ending.RESET)
+    ends = (ConnectionEnding.CLOSED, ConnectionEnding.RESET)
     return after.byte_count == 0 and after.ending in ends and after.ended_ms >= attributes["timeout"] * _NEARLY
 
 
@@ -261,7 +263,10 @@ def _sliced(attributes: Mapping[str, int], before: Experience, after: Experience
 
 def _cut_off(attributes: Mapping[str, int], before: Experience, after: Experience) -> bool:
     limit = attributes["bytes"]
-    return after.byte_count <= limit < before.byte_count and after.ending in (Ending.CLOSED, Ending.RESET)
+    return after.byte_count <= limit < before.byte_count and after.ending in (
+        ConnectionEnding.CLOSED,
+        ConnectionEnding.RESET,
+    )
 
 
 _FELT: Final[Mapping[str, Callable[[Mapping[str, int], Experience, Experience], bool]]] = {

@@ -21,7 +21,7 @@ from fencepost.harness.base.options import about, seconds
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved, View
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.rounds import Rounds
+from fencepost.harness.faults.rounds import FaultRounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Need, Placement
@@ -85,14 +85,14 @@ class Stagger(FaultKind):
         draw, how = random.Random(act.resolved.seed), act.options(StaggerOptions).how
         ways = tuple(_WAYS) if how == "drawn" else (how,)
 
-        async def wave(number: int, rounds: Rounds) -> None:
+        async def wave(number: int, rounds: FaultRounds) -> None:
             step_ns, turns = drawn_wave(act.resolved.nodes, ways, act.means(int), draw)
             async with asyncio.TaskGroup() as group:
                 for turn in turns:
                     group.create_task(_stopped(turn, number, act, rounds))
             await asyncio.sleep(step_ns / 1e9)
 
-        return await Rounds(wave, "stop").begin(act)
+        return await FaultRounds(wave, "stop").begin(act)
 
     async def heal(self, act: Act) -> Proof:
         nodes = act.nodes
@@ -125,7 +125,7 @@ def drawn_wave(
     return step_ns, turns
 
 
-async def _stopped(turn: Turn, number: int, act: Act, rounds: Rounds) -> None:
+async def _stopped(turn: Turn, number: int, act: Act, rounds: FaultRounds) -> None:
     """Stop one node at its time and let it run again at its time."""
     kind = _WAYS[turn.way]
     await asyncio.sleep(turn.down_ns / 1e9)

@@ -20,7 +20,7 @@ _LOOK_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseChangeFault:
     """What a node runs: how it is started, and from what."""
 
     spec: NodeSpec
@@ -30,7 +30,7 @@ class Release:
 class Restart:
     """The end of one server and the start of the next one on its node, each with its proof."""
 
-    def __init__(self, node: Node, cluster: Cluster, how: str, becomes: Release | None) -> None:
+    def __init__(self, node: Node, cluster: Cluster, how: str, becomes: ReleaseChangeFault | None) -> None:
         self.node, self._cluster, self._how, self._becomes = node, cluster, how, becomes
         self._pid, self._incarnation = node.pid, node.incarnation
         was = cluster.artifacts_of(node.name).version

@@ -39,7 +39,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
-from fencepost.nemesis.upgrade.restart import Release, Restart
+from fencepost.nemesis.upgrade.restart import ReleaseChangeFault, Restart
 
 #: Longest wait for all other nodes to serve, before the next restart.
 _OTHERS_S: Final = 10.0
@@ -59,7 +59,7 @@ class _Roll(Course):
         self.options, self.order = act.options(RollingOptions), act.means(tuple)
         self._done: list[str] = []
         #: The release of each node before this fault changed it.
-        self._before: dict[str, Release] = {}
+        self._before: dict[str, ReleaseChangeFault] = {}
         #: Which features were raised in the end.
         self._raised: str | None = None
 
@@ -108,16 +108,16 @@ class _Roll(Course):
         assert self.options.to
         return self.cluster.others[self.options.to]
 
-    def _becomes(self, name: str) -> Release | None:
+    def _becomes(self, name: str) -> ReleaseChangeFault | None:
         """Return how this node runs as the other release; None when it keeps its own. Raises Entangled."""
         if not self.options.to:
             return None
         now = self._runs(name)
         old, new = self.cluster.specs(now.artifacts)[name], self.cluster.specs(self._other)[name]
-        return Release(changed(now.spec, old, new, image=self._other.paths.get("image", "")), self._other)
+        return ReleaseChangeFault(changed(now.spec, old, new, image=self._other.paths.get("image", "")), self._other)
 
-    def _runs(self, name: str) -> Release:
-        return Release(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
+    def _runs(self, name: str) -> ReleaseChangeFault:
+        return ReleaseChangeFault(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
 
     async def _next(self, left: list[str]) -> str:
         rule, view = self.options.order, self.cluster.view
@@ -127,7 +127,7 @@ class _Roll(Course):
         leader, first = view().leader, rule == "leader-first"
         return next((name for name in left if (name == leader) is first), left[0])
 
-    async def _restart(self, name: str, becomes: Release | None, halted: Callable[[], bool]) -> bool:
+    async def _restart(self, name: str, becomes: ReleaseChangeFault | None, halted: Callable[[], bool]) -> bool:
         """Restart one node once all others serve; return whether it was, and not halted before. Raises Stuck."""
         await until(lambda: halted() or not self.down(but=name), _OTHERS_S)
         if halted():

@@ -18,7 +18,7 @@ from fencepost.harness.java.java_releases import java_command
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions
+from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, ListsBy
 
 MAIN_CLASS: Final = "org.apache.cassandra.service.CassandraDaemon"
 CLIENT_PORT: Final = 9042
@@ -169,7 +169,7 @@ def nodes_of(spec: NodeSpec) -> int:
 
 def _of_accord(options: CassandraOptions, release: str) -> dict[str, str]:
     """What only releases with Accord have; servers that start together need not look 30 s for an older cluster."""
-    wanted = options.transactions is Transactions.ACCORD
+    wanted = options.transactions is ListsBy.ACCORD
     if is_before(release, _FIRST_WITH_ACCORD):
         if wanted:
             raise UsageError(

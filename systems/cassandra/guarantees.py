@@ -6,7 +6,7 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict import LeaseBound
-from fencepost.systems.cassandra.options import CassandraOptions, Transactions, Writes
+from fencepost.systems.cassandra.options import CassandraOptions, ListsBy, Writes
 
 SETTLED: Final = "serial-reads-settle"
 STRICT: Final = "strict-serializable"
@@ -25,7 +25,7 @@ def lease_bound(options: CassandraOptions) -> LeaseBound:
 
 def unpromised(settings: Settings, options: CassandraOptions) -> dict[str, str]:
     """The guarantees that Cassandra does not give with these options, with the reason."""
-    if options.transactions is Transactions.ACCORD:
+    if options.transactions is ListsBy.ACCORD:
         # It orders plain reads and writes as well.
         return {}
     no_accord = {STRICT: f"-O transactions={options.transactions} has no transactions over several rows"}

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.coordination import Definite, Granted, Indefinite, Member, NotSent, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, Indefinite, ListedMember, NotSent, ReadMode, Reply, Roster
 from fencepost.systems.cassandra.schema import KEYSPACE
 from fencepost.systems.cassandra.statements import Statements, level
 from fencepost.systems.cassandra.wire import errors
@@ -78,7 +78,7 @@ class RowMemberships(Statements):
         rows = await self._connection.query(_LIST, group.encode(), consistency=level(mode))
         # A row whose values have ended, but not its key, is no member any more.
         members = ((row["id"] or b"", row["data"]) for row in rows)
-        return Roster(tuple(Member(id_.decode(), data) for id_, data in members if data is not None))
+        return Roster(tuple(ListedMember(id_.decode(), data) for id_, data in members if data is not None))
 
     async def watch_roster(self, group: str) -> Roster:
         roster = await self.roster(group, ReadMode.PLAIN)

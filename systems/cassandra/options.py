@@ -15,7 +15,7 @@ class Writes(StrEnum):
     QUORUM = "quorum"
 
 
-class Transactions(StrEnum):
+class ListsBy(StrEnum):
     """Which protocol makes the transactions of the rows that clients read and write."""
 
     PAXOS = "paxos"
@@ -36,11 +36,11 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
         about("how a write is made: as a lightweight transaction, or plain to a quorum, stamped by its coordinator"),
     ] = Writes.LIGHTWEIGHT
     transactions: Annotated[
-        Transactions,
+        ListsBy,
         about(
             "what orders pairs and sets: Paxos for lightweight transactions only, or Accord for everything (from 6.0)"
         ),
-    ] = Transactions.PAXOS
+    ] = ListsBy.PAXOS
     after_crash: Annotated[
         AfterCrash,
         about("what a server with Accord does when it starts after a crash: end, as by default, go on, or copy again"),
@@ -96,6 +96,6 @@ class CassandraOptions(SystemOptions, frozen=True, kw_only=True):
                 f"lock_ttl={self.lock_ttl} is not a whole number of seconds",
                 "Cassandra counts whole seconds",
             )
-        if self.after_crash is not AfterCrash.EXIT and self.transactions is not Transactions.ACCORD:
+        if self.after_crash is not AfterCrash.EXIT and self.transactions is not ListsBy.ACCORD:
             return Refusal(f"after_crash={self.after_crash} is about Accord, which is off", "-O transactions=accord")
         return None

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.systems.cassandra.options import Transactions
-from fencepost.systems.cassandra.wire.connection import Connection
+from fencepost.systems.cassandra.options import ListsBy
+from fencepost.systems.cassandra.wire.connection import CassandraConnection
 from fencepost.systems.cassandra.wire.frames import Consistency
 
 KEYSPACE: Final = "fencepost"
@@ -40,9 +40,9 @@ _INSIST_S: Final = 20.0
 _PAUSE_S: Final = 0.05
 
 
-async def create(connection: Connection, transactions: Transactions) -> None:
+async def create(connection: CassandraConnection, transactions: ListsBy) -> None:
     """Create keyspace and tables, and wait until all nodes have them. Idempotent; raises Definite or Indefinite."""
-    has_accord = transactions is Transactions.ACCORD
+    has_accord = transactions is ListsBy.ACCORD
     mode = _BY_ACCORD if has_accord else ""
     ordered = (*_STORAGE, _LISTS) if has_accord else _STORAGE
     nodes = 1 + await peers(connection)
@@ -78,12 +78,12 @@ async def insist(step: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-async def peers(connection: Connection) -> int:
+async def peers(connection: CassandraConnection) -> int:
     """How many other nodes this one knows."""
     return len(await connection.query("SELECT peer FROM system.peers", consistency=Consistency.ONE))
 
 
-async def versions(connection: Connection) -> set[bytes | None]:
+async def versions(connection: CassandraConnection) -> set[bytes | None]:
     """The versions of the schema that this node and, as it knows them, its peers have."""
     rows = [
         *await connection.query("SELECT schema_version FROM system.local", consistency=Consistency.ONE),
@@ -92,7 +92,7 @@ async def versions(connection: Connection) -> set[bytes | None]:
     return {row["schema_version"] for row in rows}
 
 
-async def wrong(connection: Connection, nodes: int) -> str | None:
+async def wrong(connection: CassandraConnection, nodes: int) -> str | None:
     """What is wrong with the cluster as this node sees it, in words; None when nothing is.
 
     Once the tables are there, a read at level ALL needs every node.

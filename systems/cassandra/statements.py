@@ -6,7 +6,7 @@ from typing import Final
 from fencepost.harness.coordination import Definite, Indefinite, Keys, NotSent, ReadMode, Reply
 from fencepost.systems.cassandra import schema
 from fencepost.systems.cassandra.options import CassandraOptions
-from fencepost.systems.cassandra.wire.connection import Connection
+from fencepost.systems.cassandra.wire.connection import CassandraConnection
 from fencepost.systems.cassandra.wire.frames import Consistency, Row
 
 LEVELS: Final[Mapping[ReadMode, Consistency]] = {
@@ -21,7 +21,7 @@ _TRUE: Final = b"\x01"
 class Statements:
     """One connection to one node, which coordinates every statement."""
 
-    def __init__(self, connection: Connection, options: CassandraOptions) -> None:
+    def __init__(self, connection: CassandraConnection, options: CassandraOptions) -> None:
         self._connection = connection
         self._options = options
 

@@ -14,7 +14,7 @@ from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, ReportedTime
 from fencepost.harness.contract.versions import Versions, minor
-from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
+from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.systems.cassandra import configuration, schema
@@ -98,7 +98,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: CassandraOptions | None = None
-    ) -> Session:
+    ) -> ClientSession:
         connection = await connect(*place.dial(CLIENT_PORT), connect_timeout_s)
         return SESSIONS[interface](connection, options or CassandraOptions())
 

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Granted, Member, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, ListedMember, ReadMode, Reply, Roster
 from fencepost.systems.consul.client import ConsulClient, mode_query
 from fencepost.systems.consul.wire import errors
 from fencepost.systems.consul.wire.messages import Instance
@@ -74,7 +74,7 @@ def _ttl_ms(handle: str) -> int:
 def _roster(instances: Sequence[Instance]) -> Roster:
     services = (one.service for one in instances)
     members = (
-        Member(service.meta["member"], base64.b64decode(service.meta["data"]), service.create_index)
+        ListedMember(service.meta["member"], base64.b64decode(service.meta["data"]), service.create_index)
         for service in services
     )
     return Roster(tuple(sorted(members, key=lambda member: (member.id, member.token))))

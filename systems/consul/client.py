@@ -21,7 +21,7 @@ from fencepost.harness.coordination import (
     Held,
     Indefinite,
     Leading,
-    Member,
+    ListedMember,
     Members,
     NotSent,
     ReadMode,
@@ -32,8 +32,8 @@ from fencepost.harness.coordination import (
 from fencepost.systems.consul.options import ConsulOptions
 from fencepost.systems.consul.watches import ConsulWatches
 from fencepost.systems.consul.wire import errors
-from fencepost.systems.consul.wire.calls import Calls
-from fencepost.systems.consul.wire.messages import Operation, Pair
+from fencepost.systems.consul.wire.calls import ConsulCalls
+from fencepost.systems.consul.wire.messages import Pair, TxnOperation
 
 #: Consul's own words for its modes of reading; "default" is what it does without a word.
 MODES: Final[Mapping[ReadMode, str]] = {
@@ -46,7 +46,7 @@ MODES: Final[Mapping[ReadMode, str]] = {
 class ConsulClient:
     """`harness.coordination.Elections` on Consul."""
 
-    def __init__(self, calls: Calls, options: ConsulOptions) -> None:
+    def __init__(self, calls: ConsulCalls, options: ConsulOptions) -> None:
         self._calls = calls
         self._options = options
         self._session: str | None = None
@@ -74,7 +74,7 @@ class ConsulClient:
         return Reply(value=pairs[0].value or b"", value_position=pairs[0].modify_index)
 
     async def write(self, key: str, value: bytes) -> Reply:
-        return await self._calls.write(Operation("set", key, value))
+        return await self._calls.write(TxnOperation("set", key, value))
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         """Read, then write if the key's index is unchanged: two requests, of which the first has no effect."""
@@ -87,17 +87,17 @@ class ConsulClient:
         return await self.write_if(key, new, seen.value_position, None)
 
     async def create(self, key: str, value: bytes) -> Reply:
-        return await self._calls.write(_absent(key), Operation("set", key, value), otherwise=errors.EXISTS)
+        return await self._calls.write(_absent(key), TxnOperation("set", key, value), otherwise=errors.EXISTS)
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
         """Compare the key's ModifyIndex; 0 stands for an absent key."""
         return await self._calls.write(
-            Operation("cas", key, value, index=value_position or 0), otherwise=errors.CAS_MISMATCH
+            TxnOperation("cas", key, value, index=value_position or 0), otherwise=errors.CAS_MISMATCH
         )
 
     async def add(self, name: str, element: int) -> Reply:
         key = f"{name}/{element}"
-        return await self._calls.write(_absent(key), Operation("set", key, b""), otherwise=errors.EXISTS)
+        return await self._calls.write(_absent(key), TxnOperation("set", key, b""), otherwise=errors.EXISTS)
 
     async def members(self, name: str, mode: ReadMode) -> Members:
         prefix = f"{name}/"
@@ -114,7 +114,7 @@ class ConsulClient:
 
     async def attach(self, name: str, element: int, handle: str) -> Reply:
         key = f"{name}/{element}"
-        return await self._calls.write(Operation("lock", key, handle.encode(), session=handle))
+        return await self._calls.write(TxnOperation("lock", key, handle.encode(), session=handle))
 
     async def revoke(self, handle: str) -> Reply:
         """Destroy the session; Consul acknowledges that for a session that it does not know, too."""
@@ -126,7 +126,7 @@ class ConsulClient:
     async def enter(self, group: str, member: str, data: bytes, handle: str) -> Reply:
         """Lock the key where it is absent: a transaction that checks that first."""
         key = f"{_below(group)}{member}"
-        lock = Operation("lock", key, data, session=handle)
+        lock = TxnOperation("lock", key, data, session=handle)
         return await self._calls.write(_absent(key), lock, otherwise=errors.EXISTS)
 
     async def roster(self, group: str, mode: ReadMode) -> Roster:
@@ -157,7 +157,7 @@ class ConsulClient:
         """
         session = self._session if self._session is not None else await self._new_session()
         key = _lock_key(name)
-        lock = Operation("lock", key, session.encode(), session=session)
+        lock = TxnOperation("lock", key, session.encode(), session=session)
         try:
             reply = await self._calls.write(_absent(key), lock, otherwise=errors.HELD)
         except Definite as refused:
@@ -193,12 +193,12 @@ class ConsulClient:
     async def release(self, name: str, held: Held) -> Reply:
         key = _lock_key(name)
         return await self._calls.write(
-            _held(key, held), Operation("delete", key), self._calls.stamp(), otherwise=errors.NOT_HELD
+            _held(key, held), TxnOperation("delete", key), self._calls.stamp(), otherwise=errors.NOT_HELD
         )
 
     async def guarded_write(self, key: str, value: bytes, name: str, held: Held) -> Reply:
         check = _held(_lock_key(name), held)
-        return await self._calls.write(check, Operation("set", key, value), otherwise=errors.FENCED)
+        return await self._calls.write(check, TxnOperation("set", key, value), otherwise=errors.FENCED)
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
         pairs, index = await self._calls.pairs(_lock_key(name), mode_query(mode))
@@ -209,7 +209,7 @@ class ConsulClient:
         key = f"{trail}/{deed}"
         check = _held(_lock_key(name), held) if guarded else _absent(key)
         otherwise = errors.FENCED if guarded else errors.EXISTS
-        return await self._calls.write(check, Operation("set", key, b""), otherwise=otherwise)
+        return await self._calls.write(check, TxnOperation("set", key, b""), otherwise=otherwise)
 
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         prefix = f"{trail}/"
@@ -232,7 +232,7 @@ def _below(group: str) -> str:
 def _roster(group: str, pairs: Sequence[Pair], position: int | None) -> Roster:
     first = len(_below(group))
     # The index at which the lock was taken: nothing changes a member's key until it is deleted.
-    members = (Member(pair.key[first:], pair.value or b"", pair.modify_index) for pair in pairs)
+    members = (ListedMember(pair.key[first:], pair.value or b"", pair.modify_index) for pair in pairs)
     return Roster(tuple(members), position=position)
 
 
@@ -240,10 +240,10 @@ def _lock_key(name: str) -> str:
     return f"lock/{name}"
 
 
-def _absent(key: str) -> Operation:
-    return Operation("check-not-exists", key)
+def _absent(key: str) -> TxnOperation:
+    return TxnOperation("check-not-exists", key)
 
 
-def _held(key: str, held: Held) -> Operation:
+def _held(key: str, held: Held) -> TxnOperation:
     """Check that the lock's key was not changed since this grant; every release and every new grant changes it."""
-    return Operation("check-index", key, index=held.token)
+    return TxnOperation("check-index", key, index=held.token)

@@ -17,16 +17,16 @@ from fencepost.harness.coordination import (
     Change,
     Changes,
     Definite,
-    Entry,
     Heard,
     Indefinite,
     NotSent,
     Reply,
     WatchBegun,
+    WatchedKey,
 )
 from fencepost.systems.consul.wire import errors
-from fencepost.systems.consul.wire.calls import Calls
-from fencepost.systems.consul.wire.messages import Operation, Pair
+from fencepost.systems.consul.wire.calls import ConsulCalls
+from fencepost.systems.consul.wire.messages import Pair, TxnOperation
 
 _PREFIX: Final = "watched/"
 
@@ -34,7 +34,7 @@ _PREFIX: Final = "watched/"
 class ConsulWatches:
     """`harness.coordination.Watches` on one connection."""
 
-    def __init__(self, calls: Calls, now_ns: Callable[[], int]) -> None:
+    def __init__(self, calls: ConsulCalls, now_ns: Callable[[], int]) -> None:
         self._calls = calls
         self._now_ns = now_ns
         self._index: int | None = None
@@ -53,7 +53,7 @@ class ConsulWatches:
     async def delete(self, key: str) -> Reply:
         name = _PREFIX + key
         return await self._calls.write(
-            Operation("get", name), Operation("delete", name), self._calls.stamp(), otherwise=errors.ABSENT
+            TxnOperation("get", name), TxnOperation("delete", name), self._calls.stamp(), otherwise=errors.ABSENT
         )
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
@@ -64,7 +64,7 @@ class ConsulWatches:
             raise NotSent(error.code, "at the read") from None
         if not pairs or pairs[0].value != old:
             raise Definite(errors.CAS_MISMATCH, "at the read")
-        swap = Operation("cas", _PREFIX + key, new, index=pairs[0].modify_index)
+        swap = TxnOperation("cas", _PREFIX + key, new, index=pairs[0].modify_index)
         return await self._calls.write(swap, otherwise=errors.CAS_MISMATCH)
 
     async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
@@ -73,9 +73,9 @@ class ConsulWatches:
     async def compact(self, position: int) -> None:
         raise Definite("unsupported", "Consul keeps no history to compact")
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         pairs, _ = await self._calls.pairs(_PREFIX, "recurse&consistent")
-        return tuple(Entry(pair.key[len(_PREFIX) :], pair.value or b"", pair.modify_index) for pair in pairs)
+        return tuple(WatchedKey(pair.key[len(_PREFIX) :], pair.value or b"", pair.modify_index) for pair in pairs)
 
     async def watch(self, start: int | None) -> WatchBegun:
         pairs, self._index = await self._calls.pairs(_PREFIX, "recurse")
@@ -102,5 +102,5 @@ class ConsulWatches:
         return (Changes(at_ns, self._index, tuple(changes)), bookmark) if changes else (bookmark,)
 
 
-def _set(key: str, value: bytes) -> Operation:
-    return Operation("set", _PREFIX + key, value)
+def _set(key: str, value: bytes) -> TxnOperation:
+    return TxnOperation("set", _PREFIX + key, value)

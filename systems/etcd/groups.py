@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Final, TypeVar
 
-from fencepost.harness.coordination import Definite, Granted, Indefinite, Member, NotSent, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, Indefinite, ListedMember, NotSent, ReadMode, Reply, Roster
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.storage import EtcdStorage, absent, below, below_all, written
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import LiveCall
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ class EtcdGroups(EtcdStorage):
 
     _watch: LiveCall | None = None
 
-    def __init__(self, connection: Connection, options: EtcdOptions) -> None:
+    def __init__(self, connection: Http2Connection, options: EtcdOptions) -> None:
         super().__init__(connection, options)
         self._news = asyncio.Event()
 
@@ -64,7 +64,7 @@ class EtcdGroups(EtcdStorage):
         answer = await self._range(request)
         first = len(below(_ROOT + group))
         return Roster(
-            tuple(Member(pair.key[first:].decode(), pair.value, pair.create_revision) for pair in answer.kvs),
+            tuple(ListedMember(pair.key[first:].decode(), pair.value, pair.create_revision) for pair in answer.kvs),
             position=answer.header.revision,
             epoch=answer.header.raft_term,
         )

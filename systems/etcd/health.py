@@ -11,12 +11,12 @@ from fencepost.systems.etcd.wire.grpc_call import connect, unary
 _PROBED_KEY: Final = b"fencepost/probe"
 
 
-class NoAnswer(Exception):
+class _NoAnswer(Exception):
     """The member did not answer; the text says what happened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Health:
+class EtcdHealth:
     """The answer of one member; `wrong` is None when it serves."""
 
     node: str
@@ -30,13 +30,13 @@ async def status(address: str, port: int, timeout_s: float) -> Any:
     return await _ask_status(address, port, timeout_s, read=False)
 
 
-async def health(node: str, address: str, port: int, timeout_s: float) -> Health:
+async def health(node: str, address: str, port: int, timeout_s: float) -> EtcdHealth:
     """Ask for Status and, where that is good, for a linearizable read."""
     try:
         status = await _ask_status(address, port, timeout_s, read=True)
-    except NoAnswer as error:
-        return Health(node=node, wrong=str(error))
-    return Health(node=node, leader=status.leader, term=status.raftTerm, wrong=_complaint(status))
+    except _NoAnswer as error:
+        return EtcdHealth(node=node, wrong=str(error))
+    return EtcdHealth(node=node, leader=status.leader, term=status.raftTerm, wrong=_complaint(status))
 
 
 def _complaint(status: Any) -> str | None:
@@ -49,7 +49,7 @@ async def _ask_status(address: str, port: int, timeout_s: float, *, read: bool) 
     try:
         connection = await connect(address, port, timeout_s)
     except Definite as error:
-        raise NoAnswer(str(error)) from None
+        raise _NoAnswer(str(error)) from None
     what = "Status"
     try:
         async with asyncio.timeout_at(deadline):
@@ -61,8 +61,8 @@ async def _ask_status(address: str, port: int, timeout_s: float, *, read: bool) 
                 await ask(rpc.RangeRequest(key=_PROBED_KEY))
             return status
     except TimeoutError:
-        raise NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
+        raise _NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
     except (Definite, Indefinite) as error:
-        raise NoAnswer(f"{what} failed: {error}") from None
+        raise _NoAnswer(f"{what} failed: {error}") from None
     finally:
         connection.close()

@@ -22,7 +22,7 @@ from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.systems.etcd import health as probe
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import connect, unary
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 NO_SUCH_MEMBER: Final = "no-such-member"
 
@@ -72,7 +72,7 @@ class EtcdMembership:
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
         return (await probe.health(node, *self._layout[node].dial(self._port), timeout_s)).wrong
 
-    async def _listed(self, connection: Connection) -> dict[str, Any]:
+    async def _listed(self, connection: Http2Connection) -> dict[str, Any]:
         """The voting members by node, from this member's own copy, which needs no leader."""
         names = {self._peer_url(place): name for name, place in self._layout.items()}
         answer = await unary(connection, "Cluster/MemberList", rpc.MemberListResponse)(
@@ -86,7 +86,7 @@ class EtcdMembership:
         }
 
     @asynccontextmanager
-    async def _connected(self, node: str, timeout_s: float) -> AsyncIterator[Connection]:
+    async def _connected(self, node: str, timeout_s: float) -> AsyncIterator[Http2Connection]:
         deadline = asyncio.get_running_loop().time() + timeout_s
         connection = await connect(*self._layout[node].dial(self._port), timeout_s)
         try:

@@ -13,19 +13,19 @@ from fencepost.harness.coordination import Definite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
     BaseMetastore,
-    Change,
     Create,
     Delete,
     GetData,
-    Refusal,
+    MetastoreChange,
+    MetastoreRefusal,
+    MetastoreResponse,
     Request,
-    Response,
     SetData,
 )
 from fencepost.systems.etcd.groups import EtcdGroups
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import LiveCall, unary
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 _ROOT: Final = b"metastore"
 
@@ -36,7 +36,7 @@ class EtcdMetastore(BaseMetastore):
     It never calls a handler of state changes: nothing tells a client that its lease has ended.
     """
 
-    def __init__(self, connection: Connection, lease: int = 0) -> None:
+    def __init__(self, connection: Http2Connection, lease: int = 0) -> None:
         super().__init__()
         self._connection = connection
         self._lease = lease
@@ -57,8 +57,8 @@ class EtcdMetastore(BaseMetastore):
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
-    ) -> tuple[Response, ...]:
-        async def noted(place: int, request: Request) -> Response:
+    ) -> tuple[MetastoreResponse, ...]:
+        async def noted(place: int, request: Request) -> MetastoreResponse:
             response = await self._handle(request)
             if listener is not None:
                 listener(place, response)
@@ -70,34 +70,38 @@ class EtcdMetastore(BaseMetastore):
         for path in list(self._watches):
             self.unregister_path_change_handler(path)
 
-    async def _handle(self, request: Request) -> Response:
+    async def _handle(self, request: Request) -> MetastoreResponse:
         key = _ROOT + request.path.encode()
         match request:
             case Create():
                 put = rpc.PutRequest(key=key, value=request.data, lease=self._lease if request.ephemeral else 0)
-                return await self._put(put, rpc.Compare.EQUAL, Refusal.NODE_EXISTS)
+                return await self._put(put, rpc.Compare.EQUAL, MetastoreRefusal.NODE_EXISTS)
             case SetData():
                 return await self._put(
-                    rpc.PutRequest(key=key, value=request.data), rpc.Compare.GREATER, Refusal.NO_NODE
+                    rpc.PutRequest(key=key, value=request.data), rpc.Compare.GREATER, MetastoreRefusal.NO_NODE
                 )
             case Delete():
                 answer = await self._delete(rpc.DeleteRangeRequest(key=key))
-                return Response(refusal=None if answer.deleted else Refusal.NO_NODE, position=answer.header.revision)
+                return MetastoreResponse(
+                    refusal=None if answer.deleted else MetastoreRefusal.NO_NODE, position=answer.header.revision
+                )
             case GetData():
                 return await self._get(request.path, key)
 
-    async def _put(self, put: "rpc.PutRequest", result: "rpc.Compare.CompareResult", otherwise: Refusal) -> Response:
+    async def _put(
+        self, put: "rpc.PutRequest", result: "rpc.Compare.CompareResult", otherwise: MetastoreRefusal
+    ) -> MetastoreResponse:
         """Write if the key's create revision is 0 (absent), or above it."""
         compare = rpc.Compare(result=result, target=rpc.Compare.CREATE, key=put.key, create_revision=0)
         try:
             answer = await self._txn(rpc.TxnRequest(compare=(compare,), success=(rpc.RequestOp(request_put=put),)))
         except Definite as refused:
             if refused.code == "not-found":
-                return Response(refusal=Refusal.SESSION_EXPIRED)
+                return MetastoreResponse(refusal=MetastoreRefusal.SESSION_EXPIRED)
             raise
-        return Response(refusal=None if answer.succeeded else otherwise, position=answer.header.revision)
+        return MetastoreResponse(refusal=None if answer.succeeded else otherwise, position=answer.header.revision)
 
-    async def _get(self, path: str, key: bytes) -> Response:
+    async def _get(self, path: str, key: bytes) -> MetastoreResponse:
         answer = await self._range(rpc.RangeRequest(key=key))
         if path in self._handlers and path not in self._watches:
             create = rpc.WatchCreateRequest(key=key, start_revision=answer.header.revision + 1)
@@ -106,16 +110,16 @@ class EtcdMetastore(BaseMetastore):
                 self._connection, "Watch/Watch", request, rpc.WatchResponse, lambda news: self._tell(path, news)
             )
         if not answer.kvs:
-            return Response(refusal=Refusal.NO_NODE, position=answer.header.revision)
+            return MetastoreResponse(refusal=MetastoreRefusal.NO_NODE, position=answer.header.revision)
         pair = answer.kvs[0]
-        return Response(data=pair.value, version=pair.version - 1, position=pair.mod_revision)
+        return MetastoreResponse(data=pair.value, version=pair.version - 1, position=pair.mod_revision)
 
     def _tell(self, path: str, answer: "rpc.WatchResponse") -> None:
         handler = self._handlers.get(path)
         if handler is None:
             return
         for event in answer.events:
-            handler(Change(path, event.kv.mod_revision))
+            handler(MetastoreChange(path, event.kv.mod_revision))
 
 
 class EtcdMetastores(EtcdGroups):

@@ -17,7 +17,7 @@ from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import connect, unary
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 #: This many unanswered questions in a row lead to a new connection.
 _UNANSWERED_MAX: Final = 3
@@ -27,7 +27,7 @@ _DIAL_S: Final = 0.5
 class _Line:
     """One connection, the number of waiting questions, and the number of questions since the last answer."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Http2Connection) -> None:
         self.connection: Final = connection
         self.status = unary(connection, "Maintenance/Status", rpc.StatusResponse)
         self.member_list = unary(connection, "Cluster/MemberList", rpc.MemberListResponse)

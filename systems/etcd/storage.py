@@ -17,7 +17,7 @@ from fencepost.systems.etcd.watches import EtcdWatches
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import unary
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 #: What is part of a whole lies below its name; "0" is the byte after "/", so [name/, name0) holds all of it.
 _SEPARATOR: Final = b"/"
@@ -33,7 +33,7 @@ _VALUE: Final = rpc.Compare.VALUE
 class EtcdSession:
     """The connection, and the requests that several interfaces use."""
 
-    def __init__(self, connection: Connection, options: EtcdOptions) -> None:
+    def __init__(self, connection: Http2Connection, options: EtcdOptions) -> None:
         self._connection = connection
         self._options = options
         self._range = unary(connection, "KV/Range", rpc.RangeResponse)

@@ -12,7 +12,7 @@ from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.system import BaseSystem, Question, ReportedTime, WatchKinds
 from fencepost.harness.contract.versions import Versions
-from fencepost.harness.coordination import Interface, ReadMode, Session, WatchMode
+from fencepost.harness.coordination import ClientSession, Interface, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
@@ -26,7 +26,7 @@ from fencepost.systems.etcd.releases import RELEASES
 from fencepost.systems.etcd.settings import REFUSED, SETTINGS
 
 if TYPE_CHECKING:
-    from fencepost.systems.etcd.health import Health
+    from fencepost.systems.etcd.health import EtcdHealth
     from fencepost.systems.etcd.membership import EtcdMembership
 
 #: One attempt to ask a member whether it serves.
@@ -95,7 +95,7 @@ class Etcd(BaseSystem[EtcdOptions]):
 
         try:
             return bool((await probe.status(*node.place.dial(CLIENT_PORT), _ATTEMPT_S)).leader)
-        except probe.NoAnswer:
+        except probe._NoAnswer:
             return False
 
     async def healthy(self, layout: Layout) -> str | None:
@@ -109,7 +109,7 @@ class Etcd(BaseSystem[EtcdOptions]):
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: EtcdOptions | None = None
-    ) -> Session:
+    ) -> ClientSession:
         from fencepost.systems.etcd.client import SESSIONS
         from fencepost.systems.etcd.wire.grpc_call import connect
 
@@ -132,7 +132,7 @@ class Etcd(BaseSystem[EtcdOptions]):
         return await server_clock.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
 
 
-def disagreement(members: "list[Health]") -> str | None:
+def disagreement(members: "list[EtcdHealth]") -> str | None:
     """What is wrong with these members, in words; None when nothing is wrong."""
     wrong = [f"{health.node}: {health.wrong}" for health in members if health.wrong]
     if wrong:

@@ -18,17 +18,17 @@ from fencepost.harness.coordination import (
     Changes,
     Compacted,
     Definite,
-    Entry,
     Heard,
     Indefinite,
     NotSent,
     Reply,
     WatchBegun,
+    WatchedKey,
 )
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import LiveCall, unary
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 
 _PREFIX: Final = b"watched/"
 _END: Final = b"watched0"
@@ -39,7 +39,7 @@ _EQUAL: Final = rpc.Compare.EQUAL
 class EtcdWatches:
     """`harness.coordination.Watches` on one connection."""
 
-    def __init__(self, connection: Connection, now_ns: Callable[[], int]) -> None:
+    def __init__(self, connection: Http2Connection, now_ns: Callable[[], int]) -> None:
         self._connection = connection
         self._now_ns = now_ns
         self._range = unary(connection, "KV/Range", rpc.RangeResponse)
@@ -82,9 +82,11 @@ class EtcdWatches:
         """With `physical` the answer comes after the old revisions were removed from the store."""
         await self._compact(rpc.CompactionRequest(revision=position, physical=True))
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         answer = await self._range(rpc.RangeRequest(key=_PREFIX, range_end=_END))
-        return tuple(Entry(pair.key[len(_PREFIX) :].decode(), pair.value, pair.mod_revision) for pair in answer.kvs)
+        return tuple(
+            WatchedKey(pair.key[len(_PREFIX) :].decode(), pair.value, pair.mod_revision) for pair in answer.kvs
+        )
 
     async def watch(self, start: int | None) -> WatchBegun:
         if self._watch is not None:
@@ -101,7 +103,7 @@ class EtcdWatches:
 class _Watch:
     """One watch from its creation to its end."""
 
-    def __init__(self, connection: Connection, now_ns: Callable[[], int], start: int) -> None:
+    def __init__(self, connection: Http2Connection, now_ns: Callable[[], int], start: int) -> None:
         self._now_ns = now_ns
         self._start = start
         self._heard: list[Heard] = []

@@ -18,7 +18,7 @@ from fencepost.harness.coordination import (
     Definite,
     Granted,
     Indefinite,
-    Member,
+    ListedMember,
     Members,
     ReadMode,
     Reply,
@@ -30,7 +30,7 @@ from fencepost.harness.history import Claim
 Message = dict[str, Any]
 
 
-class Line(Connection):
+class ExampleLine(Connection):
     """One connection; answers are matched to requests by their ids."""
 
     _number = 0
@@ -49,9 +49,9 @@ class Line(Connection):
         self.settle(frame["id"], frame)
 
 
-async def connect(host: str, port: int, timeout_s: float) -> Line:
+async def connect(host: str, port: int, timeout_s: float) -> ExampleLine:
     """Connect; raises Definite when that fails."""
-    return await dial(Line, host, port, timeout_s)
+    return await dial(ExampleLine, host, port, timeout_s)
 
 
 #: A watched group is listed again this often.
@@ -61,7 +61,7 @@ _POLL_S: Final = 0.05
 class ExampleClient:
     """Storage, leases and groups on the example (`harness.coordination.KeyValue` and `Memberships`)."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ExampleLine) -> None:
         self._line = line
         self._watched: tuple[str, Roster] | None = None
 
@@ -114,7 +114,7 @@ class ExampleClient:
 
     async def roster(self, group: str, mode: ReadMode) -> Roster:
         answer = await self._ask({"op": "roster", "key": f"groups/{group}"}, plain=mode is ReadMode.PLAIN)
-        members = tuple(Member(member, value.encode(), at) for member, value, at in answer["pairs"])
+        members = tuple(ListedMember(member, value.encode(), at) for member, value, at in answer["pairs"])
         return Roster(members, answer["position"], answer.get("epoch"))
 
     async def watch_roster(self, group: str) -> Roster:
@@ -164,7 +164,7 @@ class ExampleQuestion:
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
-        self._line: Line | None = None
+        self._line: ExampleLine | None = None
 
     async def ask(self) -> Answer:
         if self._line is None or self._line.ended is not None:

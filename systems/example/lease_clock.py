@@ -1,12 +1,12 @@
 """How the example's leader counts leases: by its own monotonic clock, from the moment when a command was applied."""
 
-from fencepost.systems.example.store import Command, Store
+from fencepost.systems.example.store import Command, ExampleStore
 
 
 class LeaseClock:
     """When each lease of the store is over; times are seconds of the caller's clock."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ExampleStore) -> None:
         self._store = store
         self._over_s: dict[str, float] = {}
 

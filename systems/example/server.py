@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from fencepost.systems.example.journal import Journal
 from fencepost.systems.example.lease_clock import LeaseClock
-from fencepost.systems.example.store import LEASE_COMMANDS, Answer, Command, Store
+from fencepost.systems.example.store import LEASE_COMMANDS, Answer, Command, ExampleStore
 
 DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends")
 #: How long after its first start a node with the defect `ends` ends.
@@ -42,9 +42,9 @@ class Server:
     def __init__(self, name: str, peers: dict[str, tuple[str, int]], data: Path, election_s: float, defect: str):
         self._name, self._peers, self._election_s, self._defect = name, peers, election_s, defect
         self._journal = Journal(data / "journal.jsonl", keeps=defect != "forgets")
-        self._store = Store()
+        self._store = ExampleStore()
         #: With `early-ack`: the store as it will be once a majority has the leader's whole log.
-        self._ahead = Store()
+        self._ahead = ExampleStore()
         self._role, self._leader = "follower", ""
         #: With `stale-reads`: the term whose leader this node was; 0 once it heard of another one.
         self._reads_as = 0

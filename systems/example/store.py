@@ -15,7 +15,7 @@ Answer = dict[str, Any]
 LEASE_COMMANDS: Final = ("grant", "keep", "end")
 
 
-class Store:
+class ExampleStore:
     """The state after the commands up to `position`."""
 
     def __init__(self) -> None:

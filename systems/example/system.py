@@ -11,7 +11,7 @@ from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import Answer, BaseReleases, BaseSystem, Question
-from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
+from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
@@ -39,7 +39,7 @@ class ExampleReleases(BaseReleases):
         return Artifacts(version=version, paths={"python": sys.executable}, sha256={})
 
 
-class Example(BaseSystem[ExampleOptions]):
+class ExampleSystem(BaseSystem[ExampleOptions]):
     """`harness.contract.system.System`."""
 
     profile = Profile(
@@ -102,7 +102,7 @@ class Example(BaseSystem[ExampleOptions]):
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: ExampleOptions | None = None
-    ) -> Session:
+    ) -> ClientSession:
         return ExampleClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
     def question(self, place: Place, subject: str) -> Question:
@@ -136,4 +136,4 @@ def _flags(place: Place, layout: Layout, options: ExampleOptions) -> tuple[str, 
     return (*(word for flag in flags.items() for word in flag), "--peers", *peers)
 
 
-EXAMPLE: Final = Example()
+EXAMPLE: Final = ExampleSystem()

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from fencepost.harness.coordination import Keys, Needs, Session
+from fencepost.harness.coordination import ClientSession, Keys, Needs
 from fencepost.systems.kafka.protocols import KafkaInterface, Metadata
 
 
@@ -17,11 +17,11 @@ class NameProbe:
     def needs(self, keys: tuple[str, ...]) -> Needs:
         return Keys(())
 
-    async def change(self, session: Session, key: str) -> None:
+    async def change(self, session: ClientSession, key: str) -> None:
         await cast(Metadata, session).create_name(key)
 
-    async def holds(self, session: Session, key: str) -> bool:
+    async def holds(self, session: ClientSession, key: str) -> bool:
         return (await cast(Metadata, session).name_taken(key)).value is not None
 
-    async def refuse(self, session: Session, key: str) -> None:
+    async def refuse(self, session: ClientSession, key: str) -> None:
         await cast(Metadata, session).create_name(f"{key}!")

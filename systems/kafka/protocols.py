@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from fencepost.harness.coordination import Appended, Needs, Polled, Reply, Session
+from fencepost.harness.coordination import Appended, ClientSession, Needs, Polled, Reply
 from fencepost.harness.history import LogEntry
 from fencepost.systems.kafka.broker_view import BrokerView
 
@@ -38,7 +38,7 @@ class MetadataKind(StrEnum):
     ACL = "acl"
 
 
-class Metadata(Session, Protocol):
+class Metadata(ClientSession, Protocol):
     """Names that are taken (topics), and values by kind and name (dynamic configurations and others).
 
     `Keys` are the topics whose settings and partitions are changed. `describe` reads the node's own copy, which may lag
@@ -86,7 +86,7 @@ class LogPiece(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: LogSnapshot | None = None
 
 
-class LogListener(Session, Protocol):
+class LogListener(ClientSession, Protocol):
     """A session with a node that may lead the metadata log, and then serves it to listeners."""
 
     async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
@@ -97,7 +97,7 @@ class LogListener(Session, Protocol):
         ...
 
 
-class ProducerIds(Session, Protocol):
+class GrantsProducerIds(ClientSession, Protocol):
     """Ids that are given out once: with the same id, two producers could be mistaken for each other."""
 
     async def allocate(self) -> int:
@@ -105,7 +105,7 @@ class ProducerIds(Session, Protocol):
         ...
 
 
-class PartitionStates(Session, Protocol):
+class PartitionStates(ClientSession, Protocol):
     """The leader, epoch and in-sync replicas of each partition, and which brokers are alive.
 
     It needs `Partitions`.
@@ -123,7 +123,7 @@ class PartitionStates(Session, Protocol):
         ...
 
 
-class Topics(Session, Protocol):
+class Topics(ClientSession, Protocol):
     """Topics of one partition each, which is written and read through the node that leads it."""
 
     async def make_topic(self, name: str) -> str | None:
@@ -164,7 +164,7 @@ class CommittedAs(msgspec.Struct, frozen=True):
     generation: int
 
 
-class Groups(Session, Protocol):
+class Groups(ClientSession, Protocol):
     """One session is at most one member of a group; `Keys` are the names of the groups.
 
     What a member of an earlier generation may not do is refused with `Definite`: "illegal-generation" or
@@ -250,7 +250,7 @@ class NamedProducer(msgspec.Struct, frozen=True):
 
 
 class Producers(Needs, frozen=True):
-    """For `Transactions`: how many partitions records go to, and everybody who plays."""
+    """For `TransactionsOnLogs`: how many partitions records go to, and everybody who plays."""
 
     partitions: int
     producers: tuple[NamedProducer, ...]
@@ -260,7 +260,7 @@ class Producers(Needs, frozen=True):
         return tuple(producer.input for producer in self.producers if producer.input is not None)
 
 
-class Transactions(Session, Protocol):
+class TransactionsOnLogs(ClientSession, Protocol):
     """One session plays any number of producers, each with one transaction at a time.
 
     A producer whose transaction did not end as asked plays no other one

@@ -10,14 +10,14 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.nats import raftz
 from fencepost.systems.nats.configuration import CLIENT_PORT, node_of
-from fencepost.systems.nats.wire.connection import Connection, answer_of, connect
+from fencepost.systems.nats.wire.connection import NatsConnection, answer_of, connect
 
 API: Final = "$JS.API"
 #: How many streams one answer of STREAM.LIST holds; no run has as many.
 _PAGE: Final = 256
 
 
-async def groups(place: Place, timeout_s: float) -> Mapping[str, raftz.Group]:
+async def groups(place: Place, timeout_s: float) -> Mapping[str, raftz.RaftGroup]:
     """By name the groups that this server is in; raises `Indefinite` when it does not answer."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -27,7 +27,7 @@ async def groups(place: Place, timeout_s: float) -> Mapping[str, raftz.Group]:
 
 
 @asynccontextmanager
-async def connected(place: Place, timeout_s: float, user: str = "") -> AsyncIterator[Connection]:
+async def connected(place: Place, timeout_s: float, user: str = "") -> AsyncIterator[NatsConnection]:
     """A connection to this server for requests that all end within the time; raises `Indefinite` when they do not."""
     deadline = asyncio.get_running_loop().time() + timeout_s
     connection = await connect(*place.dial(CLIENT_PORT), timeout_s, user)
@@ -40,12 +40,12 @@ async def connected(place: Place, timeout_s: float, user: str = "") -> AsyncIter
         connection.close()
 
 
-async def ask(connection: Connection, subject: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+async def ask(connection: NatsConnection, subject: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The answer of JetStream's API; raises the outcome of a refusal."""
     return answer_of(await connection.request(f"{API}.{subject}", b"" if body is None else json.dumps(body).encode()))
 
 
-async def streams(connection: Connection) -> Sequence[dict[str, Any]]:
+async def streams(connection: NatsConnection) -> Sequence[dict[str, Any]]:
     """Every stream as its leader describes it; raises `Indefinite` where one does not."""
     answer = await ask(connection, "STREAM.LIST")
     if answer.get("missing") or int(answer.get("total", 0)) > _PAGE:
@@ -59,7 +59,7 @@ def servers_of(stream: Mapping[str, Any]) -> list[str]:
     return [name for name in (cluster.get("leader"), *(r["name"] for r in cluster.get("replicas") or ())) if name]
 
 
-async def shortage(connection: Connection, count: int | None = None) -> str | None:
+async def shortage(connection: NatsConnection, count: int | None = None) -> str | None:
     """Which stream has fewer current replicas than it wants (or than `count`); None when there is none."""
     for stream in await streams(connection):
         cluster, servers = stream.get("cluster") or {}, servers_of(stream)

@@ -25,7 +25,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.systems.nats.administration import ask, connected, groups, not_a_member, shortage
 from fencepost.systems.nats.configuration import SYSTEM_USER, with_life
-from fencepost.systems.nats.raftz import META_GROUP, Group
+from fencepost.systems.nats.raftz import META_GROUP, RaftGroup
 
 _POLL_S: Final = 0.05
 
@@ -53,7 +53,7 @@ class NatsMembership:
         named = {name for name, group in present.items() if node in group.members}
         return bool(named) and META_GROUP not in named
 
-    async def _groups(self, at: str, timeout_s: float) -> Mapping[str, Group]:
+    async def _groups(self, at: str, timeout_s: float) -> Mapping[str, RaftGroup]:
         present = await groups(self._layout[at], timeout_s)
         if META_GROUP not in present:
             raise Definite("no-group", f"{at} is not in the meta group")

@@ -10,7 +10,7 @@ from fencepost.harness.runtime.node import Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
+class StreamReplica:
     """One replica as its own server describes it: who has replicas too, and how many it takes them to be."""
 
     members: frozenset[str]
@@ -21,7 +21,7 @@ class Replica:
 class Replicas(Protocol):
     """The replicas of one running cluster, by the names of their nodes. Each call asks one node once."""
 
-    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, Replica]:
+    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, StreamReplica]:
         """Ask the node `at` which replicas it has.
 
         Returns:

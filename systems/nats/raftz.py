@@ -25,7 +25,7 @@ META_GROUP: Final = "_meta_"
 _LEADER: Final = "LEADER"
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class RaftGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A group as one of its members sees it: by node the peers' ids; `leader` is "" while none is known."""
 
     leads: bool
@@ -48,7 +48,7 @@ async def get(address: str, port: int, path: str) -> Any:
         raise NoAnswer(str(error)) from None
 
 
-async def group(place: Place, subject: str, name: str | None = None) -> Group | None:
+async def group(place: Place, subject: str, name: str | None = None) -> RaftGroup | None:
     """The group of this subject as this server sees it; None while it has no replica of it. Raises NoAnswer.
 
     Args:
@@ -66,13 +66,13 @@ async def group(place: Place, subject: str, name: str | None = None) -> Group | 
     return parsed_group(state, place.name)
 
 
-def parsed_group(state: Any, node: str) -> Group:
+def parsed_group(state: Any, node: str) -> RaftGroup:
     """The group that the server of this node describes, by the names of nodes."""
     peers = {known["name"]: peer for peer, known in (state.get("peers") or {}).items()}
     members = {node: state["id"], **{node_of(name): peer for name, peer in peers.items()}}
     names = {peer: name for name, peer in members.items()}
     leader = state.get("leader") or ""
-    return Group(
+    return RaftGroup(
         leads=state["state"] == _LEADER,
         term=state["term"],
         leader=names.get(leader, leader),
@@ -82,9 +82,9 @@ def parsed_group(state: Any, node: str) -> Group:
     )
 
 
-async def groups(place: Place) -> dict[str, Group]:
+async def groups(place: Place) -> dict[str, RaftGroup]:
     """By name: the meta group and those of the clients' account of which this server is a member. Raises NoAnswer."""
-    by_name: dict[str, Group] = {}
+    by_name: dict[str, RaftGroup] = {}
     for account in (SYSTEM_ACCOUNT, ACCOUNT):
         answer = await get(*place.dial(MONITOR_PORT), f"/raftz?acc={account}")
         for name, state in ((answer or {}).get(account) or {}).items():

@@ -10,7 +10,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.change_requests import ASK_S, LOOK_S, Change, ChangeRequests
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
-from fencepost.systems.nats.placing import Replica, Replicas
+from fencepost.systems.nats.placing import Replicas, StreamReplica
 
 #: How long the replicas are watched for a change before it is requested again.
 _SEEN_S: Final = 4.0
@@ -20,7 +20,7 @@ _SEEN_S: Final = 4.0
 class Placements:
     """The replicas at one time, by the node that answered; `silent` says why other nodes did not."""
 
-    held: Mapping[str, Mapping[str, Replica]]
+    held: Mapping[str, Mapping[str, StreamReplica]]
     silent: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -46,7 +46,7 @@ class Placements:
                 return str(self)
         return None
 
-    def _led(self) -> list[tuple[str, Replica]]:
+    def _led(self) -> list[tuple[str, StreamReplica]]:
         return [(name, r) for replicas in self.held.values() for name, r in replicas.items() if r.leads]
 
     def __str__(self) -> str:

@@ -17,7 +17,7 @@ from fencepost.harness.runtime.node import Layout
 from fencepost.systems.nats import raftz
 from fencepost.systems.nats.administration import ask, connected, groups, servers_of, shortage, streams
 from fencepost.systems.nats.configuration import node_of
-from fencepost.systems.nats.placing import Replica
+from fencepost.systems.nats.placing import StreamReplica
 
 
 class NatsReplicas:
@@ -26,7 +26,7 @@ class NatsReplicas:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
 
-    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, Replica]:
+    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, StreamReplica]:
         place = self._layout[at]
         try:
             async with asyncio.timeout(timeout_s):
@@ -34,9 +34,9 @@ class NatsReplicas:
         except (raftz.NoAnswer, TimeoutError) as error:
             raise Indefinite("no-answer", str(error) or f"not answered within {timeout_s:g} s") from None
         by_name = await groups(place, timeout_s)
-        alone = Replica(members=frozenset({at}), size=1, leads=True)
+        alone = StreamReplica(members=frozenset({at}), size=1, leads=True)
         return {
-            stream: Replica(members=frozenset(group.members), size=group.size, leads=group.leads)
+            stream: StreamReplica(members=frozenset(group.members), size=group.size, leads=group.leads)
             if (group := by_name.get(name))
             else alone
             for stream, name in held.items()

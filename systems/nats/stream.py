@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.systems.nats.wire.connection import Connection, answer_of
+from fencepost.systems.nats.wire.connection import NatsConnection, answer_of
 
 STREAM: Final = "S"
 #: The stream of watched keys, and the subjects of the keys.
@@ -39,7 +39,7 @@ class NatsSession:
 
     session_id: Final = None
 
-    def __init__(self, connection: Connection, replicas: int) -> None:
+    def __init__(self, connection: NatsConnection, replicas: int) -> None:
         self._connection = connection
         self._replicas = replicas
 

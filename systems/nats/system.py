@@ -22,7 +22,7 @@ from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
 from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.move_leadership import move_leader
 from fencepost.systems.nats.options import NatsOptions
-from fencepost.systems.nats.raftz import META_LEADER, STREAM_LEADER, Group, NoAnswer, RaftzQuestion
+from fencepost.systems.nats.raftz import META_LEADER, STREAM_LEADER, NoAnswer, RaftGroup, RaftzQuestion
 from fencepost.systems.nats.releases import RELEASES
 from fencepost.systems.nats.replicas import NatsReplicas
 from fencepost.systems.nats.settings import SETTINGS
@@ -118,7 +118,7 @@ class Nats(BaseSystem[NatsOptions]):
         return RaftzQuestion(place, subject)
 
 
-async def _view(place: Place, subject: str) -> Group | str | None:
+async def _view(place: Place, subject: str) -> RaftGroup | str | None:
     """The group as this server sees it; a text says why there is no answer."""
     try:
         async with asyncio.timeout(_ATTEMPT_S):
@@ -129,12 +129,12 @@ async def _view(place: Place, subject: str) -> Group | str | None:
         return str(error)
 
 
-def disagreement(subject: str, views: dict[str, Group | str | None]) -> str | None:
+def disagreement(subject: str, views: dict[str, RaftGroup | str | None]) -> str | None:
     """What is wrong with these views of one group, in words; None when nothing is wrong."""
     silent = [f"{node}: {view}" for node, view in views.items() if isinstance(view, str)]
     if silent:
         return "; ".join(silent)
-    groups = {node: view for node, view in views.items() if isinstance(view, Group)}
+    groups = {node: view for node, view in views.items() if isinstance(view, RaftGroup)}
     lost = [node for node, group in groups.items() if not group.leader]
     if lost:
         return f"{', '.join(lost)} know no leader of the {subject} group"

@@ -24,17 +24,17 @@ from fencepost.harness.coordination import (
     Changes,
     Compacted,
     Definite,
-    Entry,
     Heard,
     Indefinite,
     Keys,
     Reply,
     WatchBegun,
+    WatchedKey,
     WatchMode,
 )
 from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS, NatsSession
 from fencepost.systems.nats.wire import errors
-from fencepost.systems.nats.wire.connection import Connection, answer_of
+from fencepost.systems.nats.wire.connection import NatsConnection, answer_of
 from fencepost.systems.nats.wire.frames import Message
 
 _BARRIER: Final = "watch-barrier.b"
@@ -63,7 +63,7 @@ class WatchableStream(NatsSession):
 class NatsWatches:
     """`harness.coordination.Watches` on one connection."""
 
-    def __init__(self, connection: Connection, now_ns: Callable[[], int]) -> None:
+    def __init__(self, connection: NatsConnection, now_ns: Callable[[], int]) -> None:
         self._connection = connection
         self._now_ns = now_ns
         self._watch: _Watch | None = None
@@ -100,7 +100,7 @@ class NatsWatches:
         request = json.dumps({"seq": position}).encode()
         answer_of(await self._connection.request(f"$JS.API.STREAM.PURGE.{WATCHED}", request))
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         """Read every key from the stream's leader, which has to show a message that was just stored."""
         least = (await self._publish(_BARRIER, b"")).position or 0
         request = json.dumps({"subjects_filter": WATCHED_SUBJECTS}).encode()
@@ -111,7 +111,7 @@ class NatsWatches:
         for key in sorted(subject.partition(".")[2] for subject in state.get("subjects") or {}):
             sequence, value = await self._last(key)
             if value is not None:
-                present.append(Entry(key, value, sequence))
+                present.append(WatchedKey(key, value, sequence))
         return tuple(present)
 
     async def watch(self, start: int | None) -> WatchBegun:
@@ -157,7 +157,7 @@ class NatsWatches:
 class _Watch:
     """One consumer from its creation to its end."""
 
-    def __init__(self, connection: Connection, now_ns: Callable[[], int], number: int) -> None:
+    def __init__(self, connection: NatsConnection, now_ns: Callable[[], int], number: int) -> None:
         self._connection = connection
         self._now_ns = now_ns
         # The inbox is unique to the connection; names of consumers must not have its dots.

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Deeds, Definite, Held, Leading, Members, ReadMode, Reply
 from fencepost.systems.redis.options import RedisOptions
-from fencepost.systems.redis.wire import Connection, Word
+from fencepost.systems.redis.wire import RedisConnection, Word
 
 NOT_MASTER: Final = "not-leader"
 CAS_MISMATCH: Final = "cas-mismatch"
@@ -43,7 +43,7 @@ _ACT: Final = _IF.format("redis.call('RPUSH', KEYS[2], ARGV[2])")
 class RedisClient:
     """`harness.coordination.Elections` and `Locks` on Redis; it renews what it acquired last."""
 
-    def __init__(self, connection: Connection, options: RedisOptions) -> None:
+    def __init__(self, connection: RedisConnection, options: RedisOptions) -> None:
         self._connection = connection
         self._ttl_ms = options.lock_ttl.ms
         self._lock: tuple[str, Held] | None = None

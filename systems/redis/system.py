@@ -16,7 +16,7 @@ from typing import Final
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import Answer, BaseSystem, Question
-from fencepost.harness.coordination import Definite, Indefinite, Interface, ReadMode, Session
+from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
@@ -109,7 +109,7 @@ class Redis(BaseSystem[RedisOptions]):
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: RedisOptions | None = None
-    ) -> Session:
+    ) -> ClientSession:
         connection = await connect(*place.dial(SERVER_PORT), connect_timeout_s)
         return RedisClient(connection, options or RedisOptions())
 

@@ -29,7 +29,7 @@ ROWS: Final = {
 }
 
 
-class Refusal(str):
+class RedisRefusal(str):
     """The text of an error answer."""
 
     def outcome(self) -> Definite | Indefinite:
@@ -56,7 +56,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Answer, int]:
         case b"+":
             return line, at
         case b"-":
-            return Refusal(line.decode(errors="replace")), at
+            return RedisRefusal(line.decode(errors="replace")), at
         case b":":
             return int(line), at
         case b"$" | b"*" if int(line) < 0:
@@ -75,7 +75,7 @@ def decode(data: bytes, at: int = 0) -> tuple[Answer, int]:
     raise ValueError(f"{kind + line!r} begins no answer")
 
 
-class Connection(connection.Connection):
+class RedisConnection(connection.Connection):
     """An open connection."""
 
     _number = 0
@@ -88,7 +88,7 @@ class Connection(connection.Connection):
             last = self.expect(self._number)
         transport.write(b"".join(encode(*command) for command in commands))
         answer = await last
-        if isinstance(answer, Refusal):
+        if isinstance(answer, RedisRefusal):
             raise answer.outcome()
         return answer
 
@@ -104,9 +104,9 @@ class Connection(connection.Connection):
         self.settle(next(iter(self._waiting)), frame)
 
 
-async def connect(address: str, port: int, timeout_s: float) -> Connection:
+async def connect(address: str, port: int, timeout_s: float) -> RedisConnection:
     """Open a connection; raises `Definite` when that fails."""
-    return await connection.dial(Connection, address, port, timeout_s)
+    return await connection.dial(RedisConnection, address, port, timeout_s)
 
 
 async def ask_once(address: tuple[str, int], *command: Word, timeout_s: float = 1.0) -> Answer:

@@ -51,7 +51,7 @@ from fencepost.systems.zookeeper.wire.errors import (
     NODE_EXISTS,
     NOT_SENT,
     SESSION_EXPIRED,
-    ServerError,
+    ZooKeeperError,
 )
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, MultiResult, Op
 from fencepost.systems.zookeeper.wire.session import (
@@ -92,7 +92,7 @@ class ZooKeeperLocks(ZooKeeperStorage):
             raise Definite("lease-expired", lease.connection.ended or "" if lease else "never granted")
         try:
             return stamped(await lease.connection.ping())
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error, {SESSION_EXPIRED: "lease-expired"})
 
     async def acquire(self, name: str) -> Held:
@@ -105,13 +105,13 @@ class ZooKeeperLocks(ZooKeeperStorage):
         expected = {NODE_EXISTS: "held"}
         try:
             zxid, results = await lease.call_multi(grant)
-        except ServerError as error:
+        except ZooKeeperError as error:
             if error.code != NO_NODE:
                 raise_outcome(error, expected)
             await lease.make_if_absent(f"{LOCKS}/{name}")
             try:
                 zxid, results = await lease.call_multi(grant)
-            except ServerError as again:
+            except ZooKeeperError as again:
                 raise_outcome(again, expected)
         stat = results[0].stat
         assert stat is not None
@@ -133,7 +133,7 @@ class ZooKeeperLocks(ZooKeeperStorage):
         ]
         try:
             zxid, _ = await self.session.call_multi(operations)
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error, {BAD_VERSION: "not-held", NO_NODE: "not-held"})
         return stamped(zxid)
 
@@ -155,7 +155,7 @@ class ZooKeeperLocks(ZooKeeperStorage):
         except MultiError as error:
             fenced = error.at < 2 and error.code in (BAD_VERSION, NO_NODE)
             raise_outcome(error, {error.code: "fenced"} if fenced else {})
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error)
         return zxid, results[2]
 

@@ -8,10 +8,10 @@ between is left out. The watch of a list is the one-shot watch that its getChild
 import asyncio
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Granted, Member, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, ListedMember, ReadMode, Reply, Roster
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError
+from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ZooKeeperError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import raise_outcome
 
@@ -88,10 +88,10 @@ class ZooKeeperGroups(ZooKeeperStorage):
         for member, answer in zip(ids, answers, strict=True):
             try:
                 data, czxid, last = await answer
-            except ServerError as error:
+            except ZooKeeperError as error:
                 raise_outcome(error)
             if czxid is not None:
-                members.append(Member(member, data, czxid))
+                members.append(ListedMember(member, data, czxid))
         exact = position if last == position else None
         return Roster(tuple(members), position=exact, epoch=position >> 32)
 

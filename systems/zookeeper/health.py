@@ -10,7 +10,7 @@ from fencepost.harness.runtime.node import Layout, Place
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT
 from fencepost.systems.zookeeper.question import SrvrQuestion
 from fencepost.systems.zookeeper.wire.connection import open_connection
-from fencepost.systems.zookeeper.wire.errors import ServerError
+from fencepost.systems.zookeeper.wire.errors import ZooKeeperError
 from fencepost.systems.zookeeper.wire.jute import Op, path_and_watch, text
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
 
@@ -77,6 +77,6 @@ async def sync_and_read(place: Place) -> str | None:
                 await session.after(Op.SYNC, root, Op.GET_DATA, path_and_watch(root, False), zxid_of)
             finally:
                 session.close()
-    except (Definite, Indefinite, ServerError, TimeoutError) as error:
+    except (Definite, Indefinite, ZooKeeperError, TimeoutError) as error:
         return f"{place.name} does not sync and read: {str(error) or 'no answer in time'}"
     return None

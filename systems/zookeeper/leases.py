@@ -17,7 +17,7 @@ from typing import Final
 from fencepost.harness.coordination import Granted, Reply
 from fencepost.harness.coordination.client_gate import create_connection
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.connection import Connection, open_connection
+from fencepost.systems.zookeeper.wire.connection import ZooKeeperConnection, open_connection
 from fencepost.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
     NODE_EXISTS,
@@ -76,7 +76,7 @@ class SessionLeases:
     @asynccontextmanager
     async def _resumed(self, ticket: Ticket) -> AsyncIterator[ZooKeeperSession]:
         """Resume the session of `ticket` on this server, and leave it at the end, also after a cancellation."""
-        connection = Connection(ticket, False)
+        connection = ZooKeeperConnection(ticket, False)
         try:
             try:
                 async with asyncio.timeout(self._connect_timeout_s):

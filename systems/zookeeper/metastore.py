@@ -7,13 +7,13 @@ from fencepost.harness.coordination import Definite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
     BaseMetastore,
-    Change,
     Create,
     Delete,
     GetData,
-    Refusal,
+    MetastoreChange,
+    MetastoreRefusal,
+    MetastoreResponse,
     Request,
-    Response,
     SetData,
 )
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
@@ -23,17 +23,17 @@ from fencepost.systems.zookeeper.wire.errors import (
     NO_NODE,
     NODE_EXISTS,
     SESSION_EXPIRED,
-    ServerError,
+    ZooKeeperError,
 )
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import ANY_VERSION, EPHEMERAL, PERSISTENT, ZooKeeperSession, made
 
 _REFUSALS: Final = {
-    NO_NODE: Refusal.NO_NODE,
-    NODE_EXISTS: Refusal.NODE_EXISTS,
-    -108: Refusal.NO_CHILDREN_FOR_EPHEMERALS,
-    -111: Refusal.NOT_EMPTY,
-    SESSION_EXPIRED: Refusal.SESSION_EXPIRED,
+    NO_NODE: MetastoreRefusal.NO_NODE,
+    NODE_EXISTS: MetastoreRefusal.NODE_EXISTS,
+    -108: MetastoreRefusal.NO_CHILDREN_FOR_EPHEMERALS,
+    -111: MetastoreRefusal.NOT_EMPTY,
+    SESSION_EXPIRED: MetastoreRefusal.SESSION_EXPIRED,
 }
 
 
@@ -60,14 +60,14 @@ class ZooKeeperMetastore(BaseMetastore):
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
-    ) -> tuple[Response, ...]:
+    ) -> tuple[MetastoreResponse, ...]:
         """The listener and the handlers are called in the order in which answers and events arrive."""
         connection = self._session.connection
         if connection.ended is not None:
             self._end(connection.ended)
             raise CONNECTION_LOST.outcome(connection.ended)
 
-        def note(place: int, response: Response) -> Response:
+        def note(place: int, response: MetastoreResponse) -> MetastoreResponse:
             self._drain()
             if listener is not None:
                 listener(place, response)
@@ -77,12 +77,12 @@ class ZooKeeperMetastore(BaseMetastore):
         for place, request in enumerate(requests):
             op, record = self._record(request)
 
-            def answered(body: bytes, zxid: int, at: int = place, about: Request = request) -> Response:
+            def answered(body: bytes, zxid: int, at: int = place, about: Request = request) -> MetastoreResponse:
                 return note(at, _response(about, body, zxid))
 
-            def refused(code: int, zxid: int, at: int = place) -> Response | None:
+            def refused(code: int, zxid: int, at: int = place) -> MetastoreResponse | None:
                 known = _REFUSALS.get(code)
-                return None if known is None else note(at, Response(refusal=known, position=zxid))
+                return None if known is None else note(at, MetastoreResponse(refusal=known, position=zxid))
 
             frame, answer = connection.queue(op, record, answered, refused)
             frames += frame
@@ -92,11 +92,11 @@ class ZooKeeperMetastore(BaseMetastore):
         for answer in answers:
             try:
                 responses.append(await answer)
-            except ServerError as error:
+            except ZooKeeperError as error:
                 outcome = error.outcome()
                 if not isinstance(outcome, Definite):
                     raise outcome from None
-                responses.append(Response(refusal=Refusal.OTHER))
+                responses.append(MetastoreResponse(refusal=MetastoreRefusal.OTHER))
         self._drain()
         return tuple(responses)
 
@@ -125,7 +125,7 @@ class ZooKeeperMetastore(BaseMetastore):
             path = event.path.removeprefix(ROOT)
             handler = self._handlers.get(path)
             if handler is not None:
-                handler(Change(path, event.zxid if event.zxid is not None and event.zxid > 0 else None))
+                handler(MetastoreChange(path, event.zxid if event.zxid is not None and event.zxid > 0 else None))
 
     def _end(self, why: str) -> None:
         for handler in tuple(self._states):
@@ -136,16 +136,16 @@ def _path(path: str) -> str:
     return f"{ROOT}{path}"
 
 
-def _response(request: Request, body: bytes, zxid: int) -> Response:
+def _response(request: Request, body: bytes, zxid: int) -> MetastoreResponse:
     match request:
         case Create():
             _, stat = made(body, zxid)
-            return Response(version=stat.version, position=zxid)
+            return MetastoreResponse(version=stat.version, position=zxid)
         case SetData():
             stat = wire.read_stat(body, HEADER_BYTES)
-            return Response(version=stat.version, position=stat.mzxid)
+            return MetastoreResponse(version=stat.version, position=stat.mzxid)
         case Delete():
-            return Response(position=zxid)
+            return MetastoreResponse(position=zxid)
         case GetData():
             data, stat = wire.read_data(body, HEADER_BYTES)
-            return Response(data=data, version=stat.version, position=stat.mzxid)
+            return MetastoreResponse(data=data, version=stat.version, position=stat.mzxid)

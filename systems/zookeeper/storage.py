@@ -21,7 +21,7 @@ from fencepost.harness.coordination import Definite, Indefinite, Keys, Members, 
 from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.connection import Parse
-from fencepost.systems.zookeeper.wire.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, ServerError
+from fencepost.systems.zookeeper.wire.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, ZooKeeperError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op, Stat
 from fencepost.systems.zookeeper.wire.session import (
     ANY_VERSION,
@@ -138,14 +138,14 @@ class ZooKeeperStorage:
                     raise ValueError(f"ZooKeeper has no {mode.value} read; its modes are plain, sync and barrier")
                 case _:
                     assert_never(mode)
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error)
 
     async def _look(self, path: bytes) -> Reply | None:
         """Do the read before a conditional write; None without a znode. When it is lost, nothing was written."""
         try:
             return await self.session.call(Op.GET_DATA, wire.path_and_watch(path, False), _value_reply)
-        except ServerError as error:
+        except ZooKeeperError as error:
             if error.code == NO_NODE:
                 return None
             raise NotSent(error.outcome().code, "at the read") from None

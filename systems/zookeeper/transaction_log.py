@@ -49,11 +49,11 @@ _DIGEST_BYTES: Final = 12
 _RECORD_BYTES_MAX: Final = 64 << 20
 
 
-class Malformed(ValueError):
+class MalformedLog(ValueError):
     """The bytes are not a transaction log; the message says where."""
 
 
-class Change(NamedTuple):
+class ZnodeChange(NamedTuple):
     """One operation. `version` is the znode's version after it (for a CHECK: one more than the version checked)."""
 
     op: int
@@ -65,7 +65,7 @@ class Change(NamedTuple):
     error: int | None = None
 
 
-class Transaction(NamedTuple):
+class LoggedTransaction(NamedTuple):
     """One record. `changes` has one entry, except for a multi; closing a session deletes its paths."""
 
     session: int
@@ -73,7 +73,7 @@ class Transaction(NamedTuple):
     zxid: int
     time_ms: int
     op: int
-    changes: tuple[Change, ...]
+    changes: tuple[ZnodeChange, ...]
     #: Of the header and the change, without the digest: equal on all servers, unless the request was refused.
     checksum: int
 
@@ -84,43 +84,43 @@ class Transaction(NamedTuple):
         return codes if any(change.op == Op.ERROR for change in self.changes) else ()
 
 
-class Read(NamedTuple):
+class _Read(NamedTuple):
     """The transactions in the order of the files; `torn` says that the last write was cut off."""
 
-    transactions: list[Transaction]
+    transactions: list[LoggedTransaction]
     torn: bool
 
 
-def read_files(files: Mapping[str, bytes]) -> Read:
-    """Read the log from the files of one server, by their names ("log.100000001"). Raises `Malformed`."""
+def read_files(files: Mapping[str, bytes]) -> _Read:
+    """Read the log from the files of one server, by their names ("log.100000001"). Raises `MalformedLog`."""
     names = sorted((name for name in files if LOG.fullmatch(name)), key=lambda name: int(name[4:], 16))
-    by_zxid: dict[int, Transaction] = {}
+    by_zxid: dict[int, LoggedTransaction] = {}
     torn = False
     for name in names:
         transactions, torn = read_file(files[name], name, may_be_torn=name == names[-1])
         for transaction in transactions:
             if by_zxid.setdefault(transaction.zxid, transaction) != transaction:
-                raise Malformed(f"{name}: two transactions have zxid {transaction.zxid:#x}")
-    return Read(list(by_zxid.values()), torn)
+                raise MalformedLog(f"{name}: two transactions have zxid {transaction.zxid:#x}")
+    return _Read(list(by_zxid.values()), torn)
 
 
-def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[Transaction], bool]:
-    """Read the transactions of one file, and whether it ends in a torn write. Raises `Malformed`."""
+def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[LoggedTransaction], bool]:
+    """Read the transactions of one file, and whether it ends in a torn write. Raises `MalformedLog`."""
     if not data.strip(b"\0"):
         # The server was killed after it allocated the file and before it wrote anything.
         return [], False
     if len(data) < _FILE.size or _FILE.unpack_from(data)[:2] != (_MAGIC, _VERSION):
-        raise Malformed(f"{name}: not a transaction log of version {_VERSION}")
-    transactions: list[Transaction] = []
+        raise MalformedLog(f"{name}: not a transaction log of version {_VERSION}")
+    transactions: list[LoggedTransaction] = []
     at, end = _FILE.size, len(data.rstrip(b"\0"))
     while at < end:
         try:
             record, following = _record(data, at)
-        except Malformed as error:
+        except MalformedLog as error:
             # A write that a kill cut off is the very last one: no record follows it.
             if may_be_torn and not _any_record(data, at + 1, end):
                 return transactions, True
-            raise Malformed(f"{name}, byte {at}: {error}") from None
+            raise MalformedLog(f"{name}, byte {at}: {error}") from None
         transactions.append(_transaction(record, f"{name}, byte {at}"))
         at = following
     return transactions, False
@@ -129,14 +129,14 @@ def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[Transa
 def _record(data: bytes, at: int) -> tuple[bytes, int]:
     """The bytes of the record at this offset, and the offset of the next one."""
     if at + _PREFIX.size > len(data):
-        raise Malformed("a record that is not whole")
+        raise MalformedLog("a record that is not whole")
     checksum, length = _PREFIX.unpack_from(data, at)
     start, end = at + _PREFIX.size, at + _PREFIX.size + length
     if not 0 < length < _RECORD_BYTES_MAX or end >= len(data):
-        raise Malformed("a record that is not whole")
+        raise MalformedLog("a record that is not whole")
     record = data[start:end]
     if data[end : end + 1] != _RECORD_END or zlib.adler32(record) != checksum:
-        raise Malformed("a record whose checksum or end is wrong")
+        raise MalformedLog("a record whose checksum or end is wrong")
     return record, end + 1
 
 
@@ -150,32 +150,32 @@ def _any_record(data: bytes, begin: int, end: int) -> bool:
 def _whole(data: bytes, at: int) -> bool:
     try:
         _record(data, at)
-    except Malformed:
+    except MalformedLog:
         return False
     return True
 
 
-def _transaction(record: bytes, where: str) -> Transaction:
+def _transaction(record: bytes, where: str) -> LoggedTransaction:
     try:
         session, cxid, zxid, time_ms, op = _HEADER.unpack_from(record)
         reader = _Reader(record, _HEADER.size)
         changes = tuple(_part(reader) for _ in range(reader.int())) if op == Op.MULTI else (_change(op, reader),)
         rest = len(record) - reader.at
         if rest not in (0, _DIGEST_BYTES):
-            raise Malformed(f"{rest} bytes behind operation {op}")
+            raise MalformedLog(f"{rest} bytes behind operation {op}")
     except (IndexError, ValueError, StructError) as error:
-        raise Malformed(f"{where}: {error}") from None
-    return Transaction(session, cxid, zxid, time_ms, op, changes, zlib.crc32(record[: reader.at]))
+        raise MalformedLog(f"{where}: {error}") from None
+    return LoggedTransaction(session, cxid, zxid, time_ms, op, changes, zlib.crc32(record[: reader.at]))
 
 
-def _part(reader: "_Reader") -> Change:
+def _part(reader: "_Reader") -> ZnodeChange:
     op, data = reader.int(), reader.buffer() or b""
     if op == Op.ERROR and len(data) > _INT.size:
-        return Change(op, error=0)
+        return ZnodeChange(op, error=0)
     return _change(op, _Reader(data, 0))
 
 
-def _change(op: int, reader: "_Reader") -> Change:
+def _change(op: int, reader: "_Reader") -> ZnodeChange:
     if op in CREATES:
         path, data = reader.text(), reader.buffer()
         reader.acl()
@@ -183,25 +183,25 @@ def _change(op: int, reader: "_Reader") -> Change:
         reader.int()
         if op == CREATE_TTL:
             reader.skip(_LONG.size)
-        return Change(op, path, data, 0, ephemeral)
+        return ZnodeChange(op, path, data, 0, ephemeral)
     if op in DELETES:
-        return Change(op, reader.text())
+        return ZnodeChange(op, reader.text())
     if op in (Op.SET_DATA, _RECONFIG):
-        return Change(op, reader.text(), reader.buffer(), reader.int())
+        return ZnodeChange(op, reader.text(), reader.buffer(), reader.int())
     if op == Op.CHECK:
-        return Change(op, reader.text(), version=reader.int())
+        return ZnodeChange(op, reader.text(), version=reader.int())
     if op == Op.ERROR:
-        return Change(op, error=reader.int())
+        return ZnodeChange(op, error=reader.int())
     if op == Op.CLOSE_SESSION:
         # Releases before 3.6 do not log the paths.
-        return Change(op, "\n".join(reader.texts()) if reader.left > _DIGEST_BYTES else "")
+        return ZnodeChange(op, "\n".join(reader.texts()) if reader.left > _DIGEST_BYTES else "")
     if op == CREATE_SESSION:
-        return Change(op, version=reader.int())
+        return ZnodeChange(op, version=reader.int())
     if op == _SET_ACL:
         path = reader.text()
         reader.acl()
-        return Change(op, path, version=reader.int())
-    raise Malformed(f"operation {op} is not known")
+        return ZnodeChange(op, path, version=reader.int())
+    raise MalformedLog(f"operation {op} is not known")
 
 
 class _Reader:

@@ -21,19 +21,19 @@ from fencepost.harness.coordination import (
     Change,
     Changes,
     Definite,
-    Entry,
     Heard,
     Indefinite,
-    Look,
     NotSent,
     ReadMode,
     Reply,
     WatchBegun,
+    WatchedKey,
+    WatchedRead,
     WatchMode,
 )
 from fencepost.systems.zookeeper.storage import ROOT, ZooKeeperStorage
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError
+from fencepost.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ZooKeeperError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.systems.zookeeper.wire.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
 
@@ -67,7 +67,7 @@ class ZooKeeperWatches:
         self._heard: list[Heard] = []
         self._fired: dict[str, None] = {}
         self._watching = False
-        self._asked: asyncio.Future[Look] | None = None
+        self._asked: asyncio.Future[WatchedRead] | None = None
 
     @property
     def session_id(self) -> int | None:
@@ -94,7 +94,7 @@ class ZooKeeperWatches:
         """Delete the key; the answer's zxid is the deletion's own, since a server answers a write as it applies it."""
         try:
             zxid = await self._session.call(Op.DELETE, wire.version_record(self._path(key), ANY_VERSION), zxid_of)
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error, {NO_NODE: "absent"})
         return Reply(position=zxid, value_position=zxid, epoch=zxid >> 32)
 
@@ -105,7 +105,7 @@ class ZooKeeperWatches:
         sets = [(Op.SET_DATA, wire.set_record(self._path(key), value, ANY_VERSION)) for key, value in pairs]
         try:
             zxid, results = await self._session.call_multi(sets)
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error)
         stat = results[0].stat
         assert stat is not None
@@ -114,7 +114,7 @@ class ZooKeeperWatches:
     async def compact(self, position: int) -> None:
         raise Definite("unsupported", "ZooKeeper keeps no history to compact")
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         """Read all keys; the first read follows a write of this session, so it and the later ones are current."""
         entries = []
         mode = ReadMode.BARRIER
@@ -126,7 +126,7 @@ class ZooKeeperWatches:
                     raise
             else:
                 if reply.value is not None and reply.value_position is not None:
-                    entries.append(Entry(key, reply.value, reply.value_position))
+                    entries.append(WatchedKey(key, reply.value, reply.value_position))
             mode = ReadMode.PLAIN
         return tuple(entries)
 
@@ -139,7 +139,7 @@ class ZooKeeperWatches:
             record = wire.text(self._root) + _PERSISTENT_RECURSIVE
             try:
                 zxid = await self._ask(_ADD_WATCH, record, zxid_of)
-            except ServerError as error:
+            except ZooKeeperError as error:
                 raise_outcome(error)
         else:
             looks = await asyncio.gather(*self._arm(self._keys))
@@ -167,7 +167,7 @@ class ZooKeeperWatches:
             raise CONNECTION_LOST.outcome(ended)
         return ()
 
-    def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[Look]]":
+    def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[WatchedRead]]":
         """Set the watches of these keys, in one send."""
         frames, looks = b"", []
         for key in keys:
@@ -178,30 +178,30 @@ class ZooKeeperWatches:
             self._session.connection.send(frames)
         return looks
 
-    def _look(self, key: str) -> "asyncio.Future[Look]":
+    def _look(self, key: str) -> "asyncio.Future[WatchedRead]":
         queued, look = self._queue(Op.GET_DATA, key, arms=False)
         self._session.connection.send(queued)
         return look
 
-    def _queue(self, op: Op, key: str, *, arms: bool) -> "tuple[bytes, asyncio.Future[Look]]":
+    def _queue(self, op: Op, key: str, *, arms: bool) -> "tuple[bytes, asyncio.Future[WatchedRead]]":
         """Queue one read of a key; its answer is noted in order. That there is no such znode is an answer too."""
 
-        def answered(body: bytes, zxid: int) -> Look:
+        def answered(body: bytes, zxid: int) -> WatchedRead:
             if arms:
                 return self._seen(key, zxid, None, wire.read_stat(body, HEADER_BYTES).mzxid, arms)
             data, stat = wire.read_data(body, HEADER_BYTES)
             return self._seen(key, zxid, data or None, stat.mzxid, arms)
 
-        def refused(code: int, zxid: int) -> Look | None:
+        def refused(code: int, zxid: int) -> WatchedRead | None:
             return self._seen(key, zxid, None, None, arms) if code == NO_NODE else None
 
         record = wire.path_and_watch(self._path(key), arms)
         return self._session.connection.queue(op, record, answered, refused)
 
-    def _seen(self, key: str, zxid: int, value: bytes | None, mzxid: int | None, arms: bool) -> Look:
+    def _seen(self, key: str, zxid: int, value: bytes | None, mzxid: int | None, arms: bool) -> WatchedRead:
         """Note an answer after the events that came before it."""
         self._drain()
-        look = Look(self._now_ns(), zxid, key, value, mzxid, arms)
+        look = WatchedRead(self._now_ns(), zxid, key, value, mzxid, arms)
         self._heard.append(look)
         return look
 

@@ -14,7 +14,7 @@ from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.results.run_folder import RunRecord
-from fencepost.harness.run.conclude import Outcome, _unless_full, conclude_run
+from fencepost.harness.run.conclude import ChildEnd, _unless_full, conclude_run
 from fencepost.harness.run.execute import stopped_before_start
 
 
@@ -105,7 +105,7 @@ def test_progress_on_a_terminal_that_went_away_ends_no_run() -> None:
 def test_a_runner_that_left_no_history_is_a_failure_of_the_harness(tmp_path: Path) -> None:
     plan = resolve_plan(Plan(system="example", workload="register", seed=1, nemesis="none"))
     with pytest.raises(HarnessError, match="left no history"):
-        conclude_run(plan, RunRecord.read(tmp_path), Outcome(), progress=lambda _: None, stop=StopRequest())
+        conclude_run(plan, RunRecord.read(tmp_path), ChildEnd(), progress=lambda _: None, stop=StopRequest())
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from fencepost.campaigns.commands.replay import carry_by
 from fencepost.campaigns.commands.replay import replay as replay_command
 from fencepost.campaigns.commands.shrink import say_shrunk
 from fencepost.campaigns.replay.recorded import Recorded, read_recorded
-from fencepost.campaigns.replay.reductions import Candidate, dropped, idle_time, load, narrowing
+from fencepost.campaigns.replay.reductions import ReducedPlan, dropped, idle_time, load, narrowing
 from fencepost.campaigns.replay.replaying import Replay, replay
-from fencepost.campaigns.replay.search import TRIES_MAX, Evidence, ddmin, decide, minimise
+from fencepost.campaigns.replay.search import TRIES_MAX, Tries, ddmin, decide, minimise
 from fencepost.campaigns.replay.shrink_state import SMALLER, Shrunk
 from fencepost.campaigns.replay.shrinking import Shrinking
 from fencepost.campaigns.replay.tries import Carrier, Try, resemblance
@@ -59,7 +59,7 @@ def _shrunk_by(rate: float, seed: int, needed: frozenset[int]) -> tuple[tuple[in
         tries += 1
         return needed <= set(kept) and draw.random() < rate
 
-    evidence = Evidence(attempt)
+    evidence = Tries(attempt)
     whole = tuple(range(8))
     assert evidence.baseline(whole)
     return minimise(whole, lambda kept: kept, evidence), tries
@@ -88,7 +88,7 @@ def test_no_faults_at_all_are_tried_once() -> None:
             kept.append(items)
             return needed <= set(items)
 
-        evidence = Evidence(attempt)
+        evidence = Tries(attempt)
         assert evidence.baseline(tuple(range(8)))
         assert set(minimise(tuple(range(8)), lambda items: items, evidence)) == needed
         assert kept.count(()) == 1
@@ -117,7 +117,7 @@ def test_tries_that_are_known_are_not_made_again() -> None:
         made.append(key)
         return True
 
-    evidence = Evidence(attempt, known=[*[("whole", True)] * 4, ("half", True)])
+    evidence = Tries(attempt, known=[*[("whole", True)] * 4, ("half", True)])
     assert evidence.baseline("whole")
     assert evidence.enough("half")
     assert made == ["half"]
@@ -126,7 +126,7 @@ def test_tries_that_are_known_are_not_made_again() -> None:
 # -- reductions ---------------------------------------------------------------------------------------------------
 
 
-def candidate(*rows: Row, **more: Any) -> Candidate:
+def candidate(*rows: Row, **more: Any) -> ReducedPlan:
     plan = Plan(
         system="etcd",
         workload="set",
@@ -135,7 +135,7 @@ def candidate(*rows: Row, **more: Any) -> Candidate:
         workload_options={"rate": 400.0, "adders_per_node": 8, "members_every": "1s"},
         **more,
     )
-    return Candidate(plan=plan, rows=rows)
+    return ReducedPlan(plan=plan, rows=rows)
 
 
 def test_load_is_offered_from_the_least_on() -> None:

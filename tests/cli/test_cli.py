@@ -10,7 +10,7 @@ import pytest
 
 from fencepost.harness.cli import main
 from fencepost.harness.cli.app import app, commands
-from fencepost.harness.cli.output.outcome import Session
+from fencepost.harness.cli.output.outcome import CommandSession
 from fencepost.harness.cli.run import command as run
 from fencepost.harness.plugins import registry
 from tests.plugins.without import plugins_of_this_test_alone
@@ -161,7 +161,7 @@ def test_a_variable_that_is_unset_makes_no_other_run(
     def execute(*_: object, **__: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Session, "execute", execute)
+    monkeypatch.setattr(CommandSession, "execute", execute)
     given = {**SAMPLE, "--results": str(tmp_path)}
     assert main(["run", *(word for pair in given.items() for word in pair)]) == 130, "the sample itself is a run"
     if flag == "--schedule":
@@ -178,7 +178,7 @@ def test_a_program_that_takes_too_long_is_told_as_a_busy_machine_and_not_as_a_de
     def execute(*_: object, **__: object) -> NoReturn:
         raise subprocess.TimeoutExpired(["strace", Path("-V")], 10.0)
 
-    monkeypatch.setattr(Session, "execute", execute)
+    monkeypatch.setattr(CommandSession, "execute", execute)
     given = {**SAMPLE, "--results": str(tmp_path)}
     code, _, err = _main(capsys, "run", *(word for pair in given.items() for word in pair))
     assert code == 255

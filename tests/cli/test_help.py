@@ -8,7 +8,7 @@ import click
 import pytest
 
 from fencepost.harness.cli.app import HEADINGS, app, commands
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample
 from fencepost.harness.cli.run import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from tests.docs.pages import ROOT
@@ -66,7 +66,7 @@ def test_a_command_has_three_examples(name: str) -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_parses(example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_example_parses(example: HelpExample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "results").mkdir()
     (tmp_path / "staggered.schedule").write_text("n1 kill 2s..20s\nn2 kill 8s..14s\n")

@@ -10,15 +10,15 @@ from fencepost.harness.coordination import Definite, Indefinite, KeyValue, NotSe
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
-from fencepost.systems.example.client import ExampleClient, ExampleQuestion, Line, Message, connect
+from fencepost.systems.example.client import ExampleClient, ExampleLine, ExampleQuestion, Message, connect
 from fencepost.systems.example.options import ExampleOptions
-from fencepost.systems.example.system import CLIENT_PORT, Example
+from fencepost.systems.example.system import CLIENT_PORT, ExampleSystem
 
 _HASTY_S = 1.0
 
 
 def _named(name: str) -> Profile[ExampleOptions]:
-    own = Example.profile
+    own = ExampleSystem.profile
     fields = {field: getattr(own, field) for field in own.__dataclass_fields__}
     return Profile(**{**fields, "name": name})
 
@@ -26,7 +26,7 @@ def _named(name: str) -> Profile[ExampleOptions]:
 class RetryingClient(ExampleClient):
     """Dials again and sends again when the connection ends, as many libraries do."""
 
-    def __init__(self, line: Line, address: tuple[str, int]) -> None:
+    def __init__(self, line: ExampleLine, address: tuple[str, int]) -> None:
         super().__init__(line)
         self._address = address
 
@@ -69,7 +69,7 @@ class BoastfulQuestion(ExampleQuestion):
         return Answer(claims=Claim.YES, source=answer.source, epoch=answer.epoch)
 
 
-class Retrying(Example):
+class Retrying(ExampleSystem):
     profile = _named("retrying")
 
     async def open_client(
@@ -79,7 +79,7 @@ class Retrying(Example):
         return RetryingClient(await connect(*address, connect_timeout_s), address)
 
 
-class Hasty(Example):
+class Hasty(ExampleSystem):
     profile = _named("hasty")
 
     async def open_client(
@@ -88,7 +88,7 @@ class Hasty(Example):
         return HastyClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
 
-class Denying(Example):
+class Denying(ExampleSystem):
     profile = _named("denying")
 
     async def open_client(
@@ -97,7 +97,7 @@ class Denying(Example):
         return DenyingClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
 
-class Leaving(Example):
+class Leaving(ExampleSystem):
     """Starts a process that leaves its session, and so survives its server."""
 
     profile = _named("leaving")
@@ -110,7 +110,7 @@ class Leaving(Example):
         return [replace(spec, argv=("/bin/sh", "-c", begin, "sh", *spec.argv)) for spec in specs]
 
 
-class Boastful(Example):
+class Boastful(ExampleSystem):
     profile = _named("boastful")
 
     def question(self, place: Place, subject: str) -> Question:

@@ -10,7 +10,7 @@ import pytest
 from fencepost.harness.cli import main
 from fencepost.harness.conformance.documents import JUNIT
 from fencepost.harness.conformance.pytest_suite import SystemConformance
-from fencepost.harness.conformance.rows import REMEDIES, ROWS, Outcome
+from fencepost.harness.conformance.rows import REMEDIES, ROWS, RowOutcome
 from fencepost.harness.conformance.suite import Report, play_suite, suite_plan
 from fencepost.harness.plugins import registry
 from tests.plugins.without import plugins_of_this_test_alone
@@ -59,7 +59,7 @@ def _played(plan: Mapping[str, object], folder: Path, *rows: str) -> Report:
     return play_suite(suite_plan(plan), folder, wanted=rows)
 
 
-def _rows(report: Report, outcome: Outcome) -> dict[str, str]:
+def _rows(report: Report, outcome: RowOutcome) -> dict[str, str]:
     return {row.name: row.text for row in report.rows if row.outcome is outcome}
 
 
@@ -79,8 +79,8 @@ def test_every_row_has_a_remedy() -> None:
 @pytest.mark.parametrize("system", [pytest.param(name, marks=_marks(name)) for name in ABSENT])
 def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
     report = _played({"system": system}, tmp_path)
-    assert not _rows(report, Outcome.FAILED)
-    assert set(_rows(report, Outcome.NOT_APPLICABLE)) <= ABSENT[system]
+    assert not _rows(report, RowOutcome.FAILED)
+    assert set(_rows(report, RowOutcome.NOT_APPLICABLE)) <= ABSENT[system]
     assert [row.name for row in report.rows] == list(ROWS)
 
 
@@ -91,7 +91,7 @@ def test_our_systems_pass_it(system: str, tmp_path: Path) -> None:
 def test_a_defect_fails_the_rows_about_it(defect: str, tmp_path: Path) -> None:
     plan, rows = DEFECTS[defect]
     report = _played(plan, tmp_path, *rows)
-    failed = _rows(report, Outcome.FAILED)
+    failed = _rows(report, RowOutcome.FAILED)
     assert rows <= set(failed), failed
     suite = ET.parse(report.folder / JUNIT).getroot()
     cases = {case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None}

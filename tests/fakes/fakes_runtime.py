@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fencepost.harness.faults.kind import Clients, Cluster, View
+from fencepost.harness.faults.kind import Cluster, FreezableClients, View
 from fencepost.harness.history import Event
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.links.rules_in_force import Enforcer
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Streams
-from fencepost.harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
+from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Place, ProcessEvidence
 
 E = TypeVar("E", bound=Event)
 
@@ -77,10 +77,12 @@ class FakeNode:
         self.actions.append("resume")
         self.state = NodeState.RUNNING
 
-    async def evidence(self) -> Evidence:
+    async def evidence(self) -> ProcessEvidence:
         if self.state is NodeState.PAUSED and self.unstoppable:
-            return Evidence(NodeState.RUNNING, "0 of 2 threads stopped")
-        return Evidence(self.state, "2 of 2 threads stopped" if self.state is NodeState.PAUSED else str(self.state))
+            return ProcessEvidence(NodeState.RUNNING, "0 of 2 threads stopped")
+        return ProcessEvidence(
+            self.state, "2 of 2 threads stopped" if self.state is NodeState.PAUSED else str(self.state)
+        )
 
     def cpu_ns(self) -> int:
         return 0
@@ -162,7 +164,7 @@ def cluster_of(
     view: Callable[[], View] | None = None,
     folder: Path = Path("run"),
     system: str = "etcd",
-    clients: Clients | None = None,
+    clients: FreezableClients | None = None,
 ) -> Cluster:
     """What a fault acts on, around a runtime (or that part of one that a test is about)."""
     return Cluster(

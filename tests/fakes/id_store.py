@@ -49,7 +49,7 @@ class FakeController:
 
 
 class FakeProducerIds:
-    """Implements `systems.kafka.protocols.ProducerIds`."""
+    """Implements `systems.kafka.protocols.GrantsProducerIds`."""
 
     def __init__(self, controller: FakeController, node: str) -> None:
         self._controller, self._node = controller, node

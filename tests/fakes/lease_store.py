@@ -33,7 +33,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
-from fencepost.workloads.lease import Lease
+from fencepost.workloads.lease import LeaseWorkload
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
 NODES: Final = ("n1", "n2", "n3")
@@ -253,7 +253,7 @@ def run_fake_leases(bug: str | None, seed: int, options: Mapping[str, Any] | Non
 
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     store = FakeStore(random.Random(f"lease-{seed}"), bug)
-    workload = Lease()
+    workload = LeaseWorkload()
     merged = workload_options(workload, registry.system("etcd"), {"looks_per_second": 30.0, **options})
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []

@@ -26,7 +26,7 @@ from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Thresholds
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.workloads.log import Log, LogOptions
+from fencepost.workloads.log import LogOptions, LogWorkload
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
@@ -46,7 +46,7 @@ SYSTEM: Final = cast(System, _System())
 
 
 def options_of(given: Mapping[str, Any]) -> LogOptions:
-    return workload_options(Log(), SYSTEM, {**OPTIONS, **given})
+    return workload_options(LogWorkload(), SYSTEM, {**OPTIONS, **given})
 
 
 def run_log(bug: str | None, seed: int, *, elections: bool | None = None, **given: Any) -> History:
@@ -56,7 +56,7 @@ def run_log(bug: str | None, seed: int, *, elections: bool | None = None, **give
 
 
 def judge_log(history: History, **given: Any) -> Judgement:
-    workload, options = Log(), options_of(given)
+    workload, options = LogWorkload(), options_of(given)
     facts = Facts(
         system="fake",
         workload="log",
@@ -75,7 +75,7 @@ class _Run:
     def __init__(self, bug: str | None, seed: int, elections: bool, options: LogOptions) -> None:
         self._log = FakeLog(seed=seed, bug=bug, partitions=options.partitions)
         self._seed, self._elections, self._options = seed, elections, options
-        self._workload = Log()
+        self._workload = LogWorkload()
 
     async def go(self) -> History:
         self._recorder = Recorder(None, clock_ns=virtual_clock_ns)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Granted, Indefinite, Member, NotSent, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, Indefinite, ListedMember, NotSent, ReadMode, Reply, Roster
 from fencepost.harness.history import History
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
@@ -69,12 +69,12 @@ class FakeStore:
     position: int = 10
     leases: dict[str, _Held] = field(default_factory=dict)
     granted: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
+    members: dict[str, ListedMember] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     #: By lease: the id that it was for, also after its end.
     ids: dict[str, str] = field(default_factory=dict)
     #: (when, position, members): what there was to list.
-    seen: list[tuple[float, int, tuple[Member, ...]]] = field(default_factory=lambda: [(0.0, 10, ())])
+    seen: list[tuple[float, int, tuple[ListedMember, ...]]] = field(default_factory=lambda: [(0.0, 10, ())])
 
     def hits(self, bug: str, one_in: int) -> bool:
         return self.bug == bug and self.random.randrange(one_in) == 0
@@ -96,7 +96,7 @@ class FakeStore:
     def renew(self, held: _Held) -> None:
         held.until_s = self.now_s() + held.ttl_s * (0.33 if self.hits("early", 4) else 1.0)
 
-    def view(self, node: str, mode: ReadMode) -> tuple[int, tuple[Member, ...]]:
+    def view(self, node: str, mode: ReadMode) -> tuple[int, tuple[ListedMember, ...]]:
         lag_s = 0.0 if mode is ReadMode.STRONG else _LAG_S[node]
         if node == "n3" and self.hits("goes-back", 10):
             lag_s = 0.5
@@ -180,7 +180,7 @@ class FakeGroups:
         store.ids[handle] = member
         held.key = member
         if not store.hits("join-lost", 4):
-            store.members[member] = Member(member, data, store.position + 1)
+            store.members[member] = ListedMember(member, data, store.position + 1)
             store.owners[member] = handle
         position = store.change()
         await self._lossy()
@@ -191,7 +191,7 @@ class FakeGroups:
         position, members = self._store.view(self._node, mode)
         if len(members) > 1 and self._store.hits("data-mixed", 10):
             first, second, *rest = members
-            members = (Member(first.id, second.data), Member(second.id, first.data), *rest)
+            members = (ListedMember(first.id, second.data), ListedMember(second.id, first.data), *rest)
         await self._travel()
         return Roster(members, position=position, epoch=1)
 

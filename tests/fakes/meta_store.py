@@ -9,14 +9,14 @@ from fencepost.campaigns.kip.metastore import MetastoreWorkload
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.coordination.kip_273 import (
     AnswerListener,
-    Change,
     Create,
     Delete,
     GetData,
+    MetastoreChange,
+    MetastoreRefusal,
+    MetastoreResponse,
     PathChangeHandler,
-    Refusal,
     Request,
-    Response,
     StateChangeHandler,
 )
 from fencepost.harness.history import History
@@ -73,36 +73,36 @@ class FakeStore:
     def hits(self, bug: str, one_in: int = 1) -> bool:
         return self.bug == bug and self.random.randrange(one_in) == 0
 
-    def apply(self, request: Request, session: "FakeMetastore") -> Response:
+    def apply(self, request: Request, session: "FakeMetastore") -> MetastoreResponse:
         znode = self.znodes.get(request.path)
         parent = self.znodes.get(request.path.rpartition("/")[0])
         if isinstance(request, GetData):
             if znode is None:
-                return Response(refusal=Refusal.NO_NODE)
+                return MetastoreResponse(refusal=MetastoreRefusal.NO_NODE)
             if request.path in session.handlers:
                 self.watchers.setdefault(request.path, []).append(session)
             version = znode.version + (self.bug == "versions-from-one")
-            return Response(data=znode.data, version=version, position=znode.position)
+            return MetastoreResponse(data=znode.data, version=version, position=znode.position)
         if isinstance(request, Create):
             if znode is not None:
-                return Response(refusal=Refusal.NODE_EXISTS)
+                return MetastoreResponse(refusal=MetastoreRefusal.NODE_EXISTS)
             if parent is not None and parent.session is not None and self.bug != "children-of-all":
-                return Response(refusal=Refusal.NO_CHILDREN_FOR_EPHEMERALS)
+                return MetastoreResponse(refusal=MetastoreRefusal.NO_CHILDREN_FOR_EPHEMERALS)
             self.position += 1
             self.znodes[request.path] = _ZNode(request.data, self.position, session if request.ephemeral else None)
         elif znode is None:
-            return Response(refusal=Refusal.NO_NODE)
+            return MetastoreResponse(refusal=MetastoreRefusal.NO_NODE)
         elif isinstance(request, Delete):
             if any(path.startswith(f"{request.path}/") for path in self.znodes) and self.bug != "flat":
-                return Response(refusal=Refusal.NOT_EMPTY)
+                return MetastoreResponse(refusal=MetastoreRefusal.NOT_EMPTY)
             self.position += 1
             del self.znodes[request.path]
         else:
             self.position += 1
             znode.data, znode.position, znode.version = request.data, self.position, znode.version + 1
         for watcher in self.watchers.pop(request.path, []):
-            watcher.tell(Change(request.path, self.position))
-        return Response(position=self.position)
+            watcher.tell(MetastoreChange(request.path, self.position))
+        return MetastoreResponse(position=self.position)
 
     def end(self, session: "FakeMetastore") -> None:
         for path in [path for path, znode in self.znodes.items() if znode.session is session]:
@@ -141,7 +141,7 @@ class FakeMetastore:
     def unregister_state_change_handler(self, handler: StateChangeHandler) -> None:
         return
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: MetastoreChange) -> None:
         handler = self.handlers.get(change.path)
         if handler is None:
             return
@@ -150,13 +150,13 @@ class FakeMetastore:
         else:
             handler(change)
 
-    async def handle_request(self, request: Request) -> Response:
+    async def handle_request(self, request: Request) -> MetastoreResponse:
         (response,) = await self.handle_requests((request,))
         return response
 
     async def handle_requests(
         self, requests: Sequence[Request], listener: AnswerListener | None = None
-    ) -> tuple[Response, ...]:
+    ) -> tuple[MetastoreResponse, ...]:
         store = self._store
         await asyncio.sleep(store.random.expovariate(1 / 0.002))
         if self.over and store.bug != "served-late":
@@ -166,10 +166,12 @@ class FakeMetastore:
             store.random.shuffle(order)
         elif store.bug == "early-read":
             order = [order[-1], *order[:-1]]
-        done: dict[int, Response] = {}
+        done: dict[int, MetastoreResponse] = {}
         for place in order:
             refused = store.bug == "stops" and any(one.refusal for one in done.values())
-            done[place] = Response(refusal=Refusal.OTHER) if refused else store.apply(requests[place], self)
+            done[place] = (
+                MetastoreResponse(refusal=MetastoreRefusal.OTHER) if refused else store.apply(requests[place], self)
+            )
         answers = sorted(done)
         if store.bug == "any-answer":
             store.random.shuffle(answers)

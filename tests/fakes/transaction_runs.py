@@ -17,7 +17,7 @@ from fencepost.harness.verdict import Facts
 from fencepost.systems.kafka.client import peers
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.client.elections import KafkaElections
-from fencepost.systems.kafka.wire.connection import Connection
+from fencepost.systems.kafka.wire.connection import KafkaConnection
 from fencepost.workloads.election import Election, ElectionOptions
 from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
@@ -55,7 +55,7 @@ async def _run(bug: str | None, seed: int, options: ElectionOptions) -> History:
     recorder.listeners.append(events.append)
 
     def node(number: int) -> KafkaNode:
-        return KafkaNode(cast(Connection, cluster.connect(number)))
+        return KafkaNode(cast(KafkaConnection, cluster.connect(number)))
 
     async def open_node(host: str, port: int, *, connect_timeout_s: float) -> KafkaNode:
         await asyncio.sleep(0.001)

@@ -170,7 +170,7 @@ class FakeCluster:
 
 
 class FakeTransactions:
-    """Implements `systems.kafka.protocols.Transactions`."""
+    """Implements `systems.kafka.protocols.TransactionsOnLogs`."""
 
     session_id: Final = None
 

@@ -21,7 +21,7 @@ from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.systems.consul.system import CONSUL
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.zookeeper.system import ZOOKEEPER
-from fencepost.workloads.watch import Watch, WatchOptions
+from fencepost.workloads.watch import WatchOptions, WatchWorkload
 from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
@@ -51,7 +51,7 @@ class FakeSystem(NoParts):
 
 def options_of(flavour: str, given: Mapping[str, Any]) -> WatchOptions:
     often = {"again_every": "700ms"} if flavour == "history" else {}
-    return workload_options(Watch(), cast(System, FakeSystem(flavour)), {**_OPTIONS, **often, **given})
+    return workload_options(WatchWorkload(), cast(System, FakeSystem(flavour)), {**_OPTIONS, **often, **given})
 
 
 def run_watch(bug: str | None, seed: int, *, flavour: str = "history", **given: Any) -> History:
@@ -81,7 +81,7 @@ class _Run:
     def __init__(self, bug: str | None, seed: int, flavour: str, options: WatchOptions) -> None:
         self._store = FakeWatchStore(seed=seed, bug=bug, flavour=flavour)
         self._seed, self._options = seed, options
-        self._workload = Watch()
+        self._workload = WatchWorkload()
 
     async def go(self) -> History:
         self._recorder = Recorder(None, clock_ns=virtual_clock_ns)

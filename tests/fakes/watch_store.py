@@ -17,12 +17,12 @@ from fencepost.harness.coordination import (
     Changes,
     Compacted,
     Definite,
-    Entry,
     Heard,
     Indefinite,
-    Look,
     Reply,
     WatchBegun,
+    WatchedKey,
+    WatchedRead,
     WatchMode,
 )
 
@@ -273,10 +273,10 @@ class FakeWatchSession:
         if self._store.bug == "eaten-deletion" and self._store.log[position - 2][0][1] is None:
             self._store.eaten.add(position)
 
-    async def entries(self) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[WatchedKey, ...]:
         await self._travel()
         state = self._store.state(len(self._store.log))
-        return tuple(Entry(key, b"%d" % number, position) for key, (number, position) in state.items())
+        return tuple(WatchedKey(key, b"%d" % number, position) for key, (number, position) in state.items())
 
     # Watches
 
@@ -405,7 +405,7 @@ class FakeWatchSession:
         now = self._node.applied + 1
         found = self._store.state(self._node.applied).get(key)
         number = None if found is None or arms else b"%d" % found[0]
-        self._queue.append(Look(self._now_ns(), now, key, number, None if found is None else found[1], arms))
+        self._queue.append(WatchedRead(self._now_ns(), now, key, number, None if found is None else found[1], arms))
         if arms:
             self._armed[key] = now
 

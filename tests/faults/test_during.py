@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
@@ -17,12 +17,14 @@ from tests.faults.test_workers import FAULTS, MS, SETTING, Run, migrating
 PLACE = migrating(SETTING)
 
 
-def entry(text: str, at_ms: int, for_ms: int, number: int = 0) -> Entry:
+def entry(text: str, at_ms: int, for_ms: int, number: int = 0) -> ScheduledFault:
     (spec,) = parse_faults(text, FAULTS, PLACE)
-    return Entry(spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=1, worker=0, number=number)
+    return ScheduledFault(
+        spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=1, worker=0, number=number
+    )
 
 
-async def through(run: Run, entries: list[Entry], *phases: tuple[float, Phase | None]) -> None:
+async def through(run: Run, entries: list[ScheduledFault], *phases: tuple[float, Phase | None]) -> None:
     """Carry out the entries while the migration enters each phase after so many seconds; None: the run is over."""
     stop = asyncio.Event()
     running = asyncio.create_task(run.conductor.run(entries, stop=stop))

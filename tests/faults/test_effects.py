@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.history import Disk, Effects, History, NodeChange, Stops
+from fencepost.harness.history import DiskEffect, Effects, History, NodeChange, Stops
 from fencepost.harness.history.effects import effects_of_version_1
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.columns import VERSION_KEY, read_parquet, write_parquet
@@ -136,17 +136,17 @@ def test_no_kind_asks_which_runtime_it_is_on() -> None:
 @pytest.mark.parametrize(
     ("fault", "recorded", "disk"),
     [
-        ("damage", Effects(stops=Stops.POSSIBLE), Disk.DAMAGED),
-        ("power-loss", Effects(stops=Stops.CERTAIN), Disk.UNSYNCED),
-        ("damage", None, Disk.DAMAGED),
-        ("power-loss", None, Disk.UNSYNCED),
-        ("kill", Effects(stops=Stops.CERTAIN), Disk.KEPT),
-        ("earthquake", Effects(disk=Disk.DAMAGED), Disk.DAMAGED),
-        ("earthquake", None, Disk.KEPT),
+        ("damage", Effects(stops=Stops.POSSIBLE), DiskEffect.DAMAGED),
+        ("power-loss", Effects(stops=Stops.CERTAIN), DiskEffect.UNSYNCED),
+        ("damage", None, DiskEffect.DAMAGED),
+        ("power-loss", None, DiskEffect.UNSYNCED),
+        ("kill", Effects(stops=Stops.CERTAIN), DiskEffect.KEPT),
+        ("earthquake", Effects(disk=DiskEffect.DAMAGED), DiskEffect.DAMAGED),
+        ("earthquake", None, DiskEffect.KEPT),
     ],
 )
 def test_an_earlier_history_says_nothing_of_disks_and_the_name_stands_for_it(
-    fault: str, recorded: Effects | None, disk: Disk
+    fault: str, recorded: Effects | None, disk: DiskEffect
 ) -> None:
     tale = Tale()
     tale.fault(fault, ("n1",), (1, 2, 3, 4), effects=recorded)
@@ -158,7 +158,7 @@ def test_an_earlier_history_says_nothing_of_disks_and_the_name_stands_for_it(
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_table_of_an_earlier_version_is_read_with_the_effects_that_it_has(version: int, tmp_path: Path) -> None:
     tale = Tale()
-    tale.fault("damage", ("n1",), (1, 2, 3, 4), effects=Effects(stops=Stops.POSSIBLE, disk=Disk.DAMAGED))
+    tale.fault("damage", ("n1",), (1, 2, 3, 4), effects=Effects(stops=Stops.POSSIBLE, disk=DiskEffect.DAMAGED))
     tale.fault("kill", ("n2",), (5, 6, 7, 8), effects=Effects(stops=Stops.CERTAIN))
     history, path = tale.history(), tmp_path / "history.parquet"
     write_parquet(history.events, path)

@@ -11,15 +11,15 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.fault_options import LastingOptions
 from fencepost.harness.faults.kind import Act, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.schedule import Entry
-from fencepost.harness.history import Disk, Effects, FaultAction, FaultEvent, FaultOutcome, FaultStage
+from fencepost.harness.faults.schedule import ScheduledFault
+from fencepost.harness.history import DiskEffect, Effects, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
 
 FAULTS: Final = registry.faults()
-LASTING: Final = sorted(name for name, kind in FAULTS.items() if kind.effects(kind.spec()).disk is not Disk.KEPT)
+LASTING: Final = sorted(name for name, kind in FAULTS.items() if kind.effects(kind.spec()).disk is not DiskEffect.KEPT)
 S: Final = 10**9
 
 
@@ -77,7 +77,7 @@ class Spoil(FaultKind):
     for_all = ()
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(disk=Disk.DAMAGED)
+        return Effects(disk=DiskEffect.DAMAGED)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         return Resolved(nodes=tuple(spec.target.split("-")))
@@ -102,7 +102,7 @@ def test_whoever_keeps_the_quorum_keeps_a_majority_of_disks(
 ) -> None:
     monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.02)
     entries = [
-        Entry(
+        ScheduledFault(
             spec=FaultSpec(fault="spoil", target=target, options=Spoil.options),
             inject_ns=number * S // 10,
             duration_ns=S // 1000,

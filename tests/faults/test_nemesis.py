@@ -12,13 +12,13 @@ from fencepost.harness.base.options import describe
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Resolved, Skip, View
-from fencepost.harness.faults.schedule import Entry, draw_schedule, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, draw_schedule, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Exit, NodeState
 from fencepost.harness.runtime.provider import Placement
-from fencepost.nemesis.network.partition import Partition
+from fencepost.nemesis.network.partition import PartitionFault
 from fencepost.nemesis.process.gray import GrayOptions
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
@@ -100,7 +100,7 @@ def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds:
     choices = [(spec,) for spec in parse_faults("partition:leader,kill,pause", FAULTS, Placement(nodes=3))]
     limit = seconds * 10**9
 
-    def draw() -> list[Entry]:
+    def draw() -> list[ScheduledFault]:
         return list(draw_schedule(choices, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9))
 
     entries = draw()
@@ -128,9 +128,9 @@ def _conductor(
     return conductor, records, rows
 
 
-def _entry(text: str, duration_ns: int = 1_000_000) -> Entry:
+def _entry(text: str, duration_ns: int = 1_000_000) -> ScheduledFault:
     (spec,) = parse_faults(text, FAULTS, Placement(nodes=3))
-    return Entry(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
+    return ScheduledFault(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
 
 
 def _outcomes(records: KeptRecords) -> list[tuple[FaultAction, FaultStage, FaultOutcome]]:
@@ -218,7 +218,7 @@ def test_a_fault_that_throws_is_recorded_and_still_healed(monkeypatch: pytest.Mo
     async def broken(*_: object) -> None:
         raise RuntimeError("no such rule")
 
-    monkeypatch.setattr(Partition, "inject", broken)
+    monkeypatch.setattr(PartitionFault, "inject", broken)
     runtime = FakeRuntime()
     conductor, records, _ = _conductor(runtime)
     run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
@@ -268,8 +268,8 @@ def test_nobody_leads_is_recorded_as_skipped(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_client_side_counts_as_an_end_of_a_link() -> None:
-    spec = Partition().spec("n1", {"links": "client", "direction": "out"})
-    resolved = Partition().resolve(spec, _view(), random.Random(0))
+    spec = PartitionFault().spec("n1", {"links": "client", "direction": "out"})
+    resolved = PartitionFault().resolve(spec, _view(), random.Random(0))
     assert isinstance(resolved, Resolved)
     assert dict(resolved.links) == {Link("n1", CLIENT): Effect.DROP}
 

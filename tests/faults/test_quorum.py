@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.checkers.facts.servers import quorum_losses
-from fencepost.harness.base.quorum import Damage, Quorum, as_pair, quorum_of, worst
+from fencepost.harness.base.quorum import Damage, QuorumView, as_pair, quorum_of, worst
 from fencepost.harness.history import (
     Event,
     FaultAction,
@@ -29,7 +29,7 @@ def _clusters(draw: st.DrawFn) -> tuple[list[str], Damage]:
     return voters, Damage(absent=absent, severed=frozenset(draw(st.sets(st.sampled_from(pairs)))))
 
 
-def _brute(voters: list[str], damage: Damage) -> Quorum:
+def _brute(voters: list[str], damage: Damage) -> QuorumView:
     least = len(voters) // 2 + 1
 
     def linked(a: str, b: str) -> bool:
@@ -38,10 +38,10 @@ def _brute(voters: list[str], damage: Damage) -> Quorum:
     up = [v for v in voters if v not in damage.absent]
     groups = [g for size in range(least, len(up) + 1) for g in combinations(up, size)]
     if any(all(linked(a, b) for a, b in combinations(group, 2)) for group in groups):
-        return Quorum.MUTUAL
+        return QuorumView.MUTUAL
     if any(all(linked(hub, other) for other in group if other != hub) for group in groups for hub in group):
-        return Quorum.STAR
-    return Quorum.NONE
+        return QuorumView.STAR
+    return QuorumView.NONE
 
 
 @given(_clusters())
@@ -53,7 +53,7 @@ def test_the_quorum_is_what_trying_every_group_finds(cluster: tuple[list[str], D
 @given(_clusters())
 def test_more_damage_never_mends_a_quorum(cluster: tuple[list[str], Damage]) -> None:
     voters, damage = cluster
-    order = list(Quorum)
+    order = list(QuorumView)
     less = Damage(absent=frozenset(sorted(damage.absent)[1:]), severed=frozenset(sorted(damage.severed)[1:]))
     assert order.index(quorum_of(voters, less)) <= order.index(quorum_of(voters, damage))
 
@@ -64,11 +64,11 @@ def test_each_electorate_needs_a_majority_of_its_own() -> None:
     groups = electorates([*keepers, Member("b1", ("broker",), votes=False), *controllers])
     assert groups == (("z1", "z2", "z3"), ("c1", "c2", "c3"))
 
-    def state(*absent: str) -> Quorum:
+    def state(*absent: str) -> QuorumView:
         return worst(groups, [[Damage(absent=frozenset(absent))]])
 
-    assert state("z1", "c1") is Quorum.MUTUAL
-    assert state("z1", "z2") is Quorum.NONE, "four of six are up, but only one of them is a ZooKeeper"
+    assert state("z1", "c1") is QuorumView.MUTUAL
+    assert state("z1", "z2") is QuorumView.NONE, "four of six are up, but only one of them is a ZooKeeper"
 
 
 @given(_clusters(), _clusters())
@@ -78,15 +78,15 @@ def test_the_worst_of_two_faults_is_that_of_their_worst_combination(
     voters = one[0]
     alternatives = [[Damage(), one[1]], [Damage(), other[1]]]
     found = [quorum_of(voters, a | b) for a in alternatives[0] for b in alternatives[1]]
-    assert worst([voters], alternatives) is max(found, key=list(Quorum).index)
+    assert worst([voters], alternatives) is max(found, key=list(QuorumView).index)
 
 
 def test_a_ring_of_five_is_a_star_and_a_bridge_is_mutual() -> None:
     five = [f"n{i}" for i in range(1, 6)]
     ring = {(a, b) for i, a in enumerate(five) for j, b in enumerate(five) if (i - j) % 5 in (2, 3)}
     bridge = {(a, b) for a in five[:2] for b in five[3:]}
-    assert quorum_of(five, Damage(severed=frozenset(ring))) is Quorum.STAR
-    assert quorum_of(five, Damage(severed=frozenset(bridge))) is Quorum.MUTUAL
+    assert quorum_of(five, Damage(severed=frozenset(ring))) is QuorumView.STAR
+    assert quorum_of(five, Damage(severed=frozenset(bridge))) is QuorumView.MUTUAL
 
 
 def test_the_intervals_of_a_run_are_those_in_which_faults_meet() -> None:
@@ -120,7 +120,7 @@ def test_the_intervals_of_a_run_are_those_in_which_faults_meet() -> None:
     fault(FaultAction.HEAL, FaultStage.END, 45, FaultOutcome.HEALED)
     events.append(NoteEvent(index=len(events), time_ns=60, topic="end", text=""))
     (loss,) = quorum_losses(History(events), ("n1", "n2", "n3"))
-    assert (loss.quorum, loss.from_ns, loss.to_ns) == (Quorum.NONE, 20, 30)
+    assert (loss.quorum, loss.from_ns, loss.to_ns) == (QuorumView.NONE, 20, 30)
     assert (loss.fault_ids, loss.absent) == ((0,), ("n2",))
 
 

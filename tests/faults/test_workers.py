@@ -18,7 +18,7 @@ from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.schedule import (
-    Entry,
+    ScheduledFault,
     draw_schedules,
     nemesis_words,
     parse_faults,
@@ -76,12 +76,16 @@ class Run:
         return [e for e in self.events if (e.action, e.stage) == (action, FaultStage.END)]
 
 
-def entry(text: str, at_ms: int = 0, for_ms: int = 1, *, worker: int = 0, number: int = 0, seed: int = 1) -> Entry:
+def entry(
+    text: str, at_ms: int = 0, for_ms: int = 1, *, worker: int = 0, number: int = 0, seed: int = 1
+) -> ScheduledFault:
     (spec,) = parse_faults(text, FAULTS, SETTING)
-    return Entry(spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=seed, worker=worker, number=number)
+    return ScheduledFault(
+        spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=seed, worker=worker, number=number
+    )
 
 
-async def for_a_while(run: Run, entries: list[Entry]) -> None:
+async def for_a_while(run: Run, entries: list[ScheduledFault]) -> None:
     await run.conductor.run(entries, stop=asyncio.Event())
 
 
@@ -121,7 +125,7 @@ def test_what_makes_no_sense_is_refused(text: str, said: str) -> None:
 
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(["kill", "pause:leader", "partition,kill"]), min_size=1))
 def test_one_more_worker_changes_no_other(seed: int, workers: list[str]) -> None:
-    def drawn(text: str) -> list[Entry]:
+    def drawn(text: str) -> list[ScheduledFault]:
         workers = parse_nemesis(text, FAULTS, SETTING).workers
         drawn = draw_schedules(workers, FAULTS, seed=seed, time_limit_ns=60 * 10**9, quiet_ns=4 * 10**9)
         return list(itertools.chain.from_iterable(drawn))
@@ -546,7 +550,7 @@ _KINDS = ["kill:one", "kill:all", "pause:leader", "partition:one", "partition:mi
 
 
 @st.composite
-def _schedules(draw: st.DrawFn) -> list[Entry]:
+def _schedules(draw: st.DrawFn) -> list[ScheduledFault]:
     workers = draw(st.lists(st.lists(st.sampled_from(_KINDS), min_size=1, max_size=3), min_size=1, max_size=3))
     return [
         entry(
@@ -565,7 +569,7 @@ def _schedules(draw: st.DrawFn) -> list[Entry]:
 @given(_schedules(), st.booleans(), st.integers(0, 120))
 @settings(max_examples=30, deadline=None)
 def test_after_any_schedule_and_however_it_ends_the_cluster_is_as_before(
-    schedule: list[Entry], keep_quorum: bool, cut_short_ms: int
+    schedule: list[ScheduledFault], keep_quorum: bool, cut_short_ms: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.03)

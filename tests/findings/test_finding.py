@@ -4,7 +4,7 @@ from typing import Any
 
 from fencepost.harness.findings.finding import findings_of, id_of
 from fencepost.harness.findings.rate import Rate
-from fencepost.harness.findings.state import State
+from fencepost.harness.findings.state import FindingState
 
 STALE = "zookeeper:fresh-after-sync:stale-read:read+change"
 LOST = "etcd:linearizable:lost-update:change"
@@ -37,17 +37,20 @@ def test_rates_are_counted_by_night_and_by_release() -> None:
 def test_a_finding_that_comes_back_is_told_apart_from_a_new_one() -> None:
     rows = [_row(STALE, "a", 5, 10), _row(STALE, "b", 0, 40), _row(STALE, "c", 1, 10), _row(LOST, "c", 1, 10)]
     states = {finding.anomaly: finding.standing.state for finding in findings_of(rows, ["a", "b", "c"])}
-    assert states == {"stale-read": State.BACK, "lost-update": State.NEW}
+    assert states == {"stale-read": FindingState.BACK, "lost-update": FindingState.NEW}
 
 
 def test_clean_runs_of_another_release_make_no_finding_gone() -> None:
     rows = [_row(STALE, "a", 5, 10), _row(STALE, "b", 5, 10), _row(STALE, "b", 0, 400, "2.0")]
     rows += [_row(STALE, "a", 5, 10, "0.9"), _row(STALE, "b", 0, 40, "0.9")]
     (finding,) = findings_of(rows, ["a", "b"])
-    assert {name: own.state for name, own in finding.standings.items()} == {"1.0": State.ONGOING, "0.9": State.GONE}
+    assert {name: own.state for name, own in finding.standings.items()} == {
+        "1.0": FindingState.ONGOING,
+        "0.9": FindingState.GONE,
+    }
     assert (finding.release, finding.standing.rate, finding.standing.clean_runs) == ("1.0", Rate(10, 20), 0)
     (again,) = findings_of([*rows, _row(STALE, "c", 1, 9, "2.0"), _row(STALE, "c", 0, 5)], ["a", "b", "c"])
-    assert (again.release, again.standing.state) == ("2.0", State.NEW)
+    assert (again.release, again.standing.state) == ("2.0", FindingState.NEW)
 
 
 def test_those_seen_last_come_first() -> None:

@@ -3,30 +3,30 @@
 import pytest
 
 from fencepost.harness.findings.rate import Rate
-from fencepost.harness.findings.state import Night, State, standing
+from fencepost.harness.findings.state import FindingNight, FindingState, standing
 
 
-def _nights(*counts: tuple[int, int]) -> list[Night]:
-    return [Night(night=f"2026-11-{i + 1:02}", rate=Rate(seen, runs)) for i, (seen, runs) in enumerate(counts)]
+def _nights(*counts: tuple[int, int]) -> list[FindingNight]:
+    return [FindingNight(night=f"2026-11-{i + 1:02}", rate=Rate(seen, runs)) for i, (seen, runs) in enumerate(counts)]
 
 
 @pytest.mark.parametrize(
     ("counts", "state"),
     [
-        ([(3, 10)], State.NEW),
-        ([(0, 10), (0, 10), (1, 10)], State.NEW),
-        ([(3, 10), (2, 10)], State.ONGOING),
-        ([(5, 10), (0, 1)], State.PROBABLY_GONE),
-        ([(3, 10), (0, 1)], State.ONGOING),
-        ([(5, 10), (0, 30)], State.GONE),
-        ([(5, 10), (0, 30), (0, 10)], State.GONE),
-        ([(5, 10), (0, 30), (1, 10)], State.BACK),
-        ([(5, 10), (0, 30), (1, 10), (2, 10)], State.ONGOING),
-        ([(1, 100), (1, 100)], State.RARE),
-        ([(2, 100), (0, 5)], State.RARE),
+        ([(3, 10)], FindingState.NEW),
+        ([(0, 10), (0, 10), (1, 10)], FindingState.NEW),
+        ([(3, 10), (2, 10)], FindingState.ONGOING),
+        ([(5, 10), (0, 1)], FindingState.PROBABLY_GONE),
+        ([(3, 10), (0, 1)], FindingState.ONGOING),
+        ([(5, 10), (0, 30)], FindingState.GONE),
+        ([(5, 10), (0, 30), (0, 10)], FindingState.GONE),
+        ([(5, 10), (0, 30), (1, 10)], FindingState.BACK),
+        ([(5, 10), (0, 30), (1, 10), (2, 10)], FindingState.ONGOING),
+        ([(1, 100), (1, 100)], FindingState.RARE),
+        ([(2, 100), (0, 5)], FindingState.RARE),
     ],
 )
-def test_states(counts: list[tuple[int, int]], state: State) -> None:
+def test_states(counts: list[tuple[int, int]], state: FindingState) -> None:
     assert standing(_nights(*counts)).state is state
 
 

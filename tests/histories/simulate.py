@@ -8,7 +8,7 @@ import random
 
 import msgspec
 
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     info: float = 0.0
 
 
-def valid_history(rng: random.Random, shape: Shape) -> list[Row]:
+def valid_history(rng: random.Random, shape: Shape) -> list[ProofRow]:
     """Rows in the order of invocation, times from 0 without gaps; operations that failed are left out."""
     clock = [0.0] * shape.clients
     spans = []
@@ -42,21 +42,21 @@ def valid_history(rng: random.Random, shape: Shape) -> list[Row]:
         if (f == READ and unknown) or (f == CAS and old != state and not unknown):
             continue
         a, b = {READ: (state, 0), WRITE: (new, 0), CAS: (old, new)}[f]
-        rows.append(Row(f, a, b, invoked, NEVER if unknown else returned))
+        rows.append(ProofRow(f, a, b, invoked, NEVER if unknown else returned))
         if happens and f != READ:
             state = new
     return in_sequence(rows)
 
 
-def in_sequence(rows: list[Row]) -> list[Row]:
+def in_sequence(rows: list[ProofRow]) -> list[ProofRow]:
     """The same rows in the order of invocation, their times replaced by places in one sequence."""
     times = sorted({time for row in rows for time in (row.invoked, row.returned) if time != NEVER})
     place: dict[float, float] = {time: i for i, time in enumerate(times)} | {NEVER: NEVER}
-    moved = (Row(row.f, row.a, row.b, place[row.invoked], place[row.returned]) for row in rows)
+    moved = (ProofRow(row.f, row.a, row.b, place[row.invoked], place[row.returned]) for row in rows)
     return sorted(moved, key=lambda row: row.invoked)
 
 
-def bend(rng: random.Random, rows: list[Row], values: int) -> list[Row]:
+def bend(rng: random.Random, rows: list[ProofRow], values: int) -> list[ProofRow]:
     """Change one row: what it saw or made, its outcome, or when it was invoked or returned."""
     bent = list(rows)
     if not bent:
@@ -65,15 +65,15 @@ def bend(rng: random.Random, rows: list[Row], values: int) -> list[Row]:
     row, other = bent[at], rng.choice(bent)
     match rng.randrange(5):
         case 0:
-            row = Row(row.f, rng.randrange((values or len(bent)) + 2), row.b, row.invoked, row.returned)
+            row = ProofRow(row.f, rng.randrange((values or len(bent)) + 2), row.b, row.invoked, row.returned)
         case 1:
-            row = Row(row.f, other.a, row.b, row.invoked, row.returned)
+            row = ProofRow(row.f, other.a, row.b, row.invoked, row.returned)
         case 2 if row.f != READ:
-            row = Row(row.f, row.a, row.b, row.invoked, NEVER)
+            row = ProofRow(row.f, row.a, row.b, row.invoked, NEVER)
         case 3 if row.returned != NEVER:
-            row = Row(row.f, row.a, row.b, row.returned - 0.5, row.returned)
+            row = ProofRow(row.f, row.a, row.b, row.returned - 0.5, row.returned)
         case _ if row.returned != NEVER:
-            row = Row(row.f, row.a, row.b, row.invoked, row.invoked + 0.5)
+            row = ProofRow(row.f, row.a, row.b, row.invoked, row.invoked + 0.5)
         case _:
             pass
     bent[at] = row

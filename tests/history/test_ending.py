@@ -18,7 +18,7 @@ from fencepost.harness.history import (
     DISK_FULL,
     HARNESS_ERROR,
     STOPPED_EARLY,
-    Ending,
+    MainPhase,
     NoteEvent,
     PhaseEvent,
     PhaseName,
@@ -34,7 +34,7 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude as conclude_module
-from fencepost.harness.run.conclude import Outcome, Result, conclude_run, judge_stored
+from fencepost.harness.run.conclude import ChildEnd, Result, conclude_run, judge_stored
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
@@ -62,7 +62,7 @@ def tale(until: PhaseName = PhaseName.FINAL, end_ms: float = 33_300, *, moved: M
     return told
 
 
-def ending(told: Tale, planned_ns: int | None = PLANNED_NS) -> Ending:
+def ending(told: Tale, planned_ns: int | None = PLANNED_NS) -> MainPhase:
     return ending_of(told.history(), planned_ns)
 
 
@@ -76,7 +76,7 @@ def test_a_run_of_its_planned_length_is_whole(heal: float) -> None:
     """The main phase ends with the last operation that fits, and with the last that was in flight."""
     moved = dict.fromkeys(("settle", "watch", "final"), heal + 1)
     found = ending(tale(end_ms=heal + 2, moved={"heal": heal, **moved}))
-    assert found == Ending(planned_ns=PLANNED_NS, played_ns=ns(heal - 1_000), cut_short=None)
+    assert found == MainPhase(planned_ns=PLANNED_NS, played_ns=ns(heal - 1_000), cut_short=None)
 
 
 @pytest.mark.parametrize("topic", [STOPPED_EARLY, DISK_FULL, HARNESS_ERROR])
@@ -202,7 +202,7 @@ def kept(folder: Path) -> Path:
     return folder
 
 
-def concluded(folder: Path, outcome: Outcome) -> Result:
+def concluded(folder: Path, outcome: ChildEnd) -> Result:
     record = RunRecord.read(folder)
     return conclude_run(resolved_of(folder), record, outcome, progress=lambda _: None, stop=StopRequest())
 
@@ -214,7 +214,7 @@ def test_what_ended_the_runner_stands_in_everything_that_is_kept(
     """Unless the history was complete by then: what fails while the cluster is taken down costs it nothing."""
     folder = kept(tmp_path / "run")
     error = HarnessError("the container engine stopped answering during the run: no answer within 15 s\nits log: ...")
-    outcome = Outcome(error=error, recorded=recorded)
+    outcome = ChildEnd(error=error, recorded=recorded)
     first = concluded(folder, outcome)
     again = judge_stored(folder, progress=lambda _: None)
     for result in (first, again):
@@ -241,7 +241,7 @@ def test_a_history_that_nobody_sealed_is_of_a_run_that_was_cut_short(tmp_path: P
 
 def test_a_runner_that_was_stopped_in_the_final_phase_leaves_a_run_that_was_cut_short(tmp_path: Path) -> None:
     folder = kept(tmp_path / "run")
-    result = concluded(folder, Outcome())
+    result = concluded(folder, ChildEnd())
     assert result.judgement.validity is Validity.UNKNOWN
     why = "the run was cut short in its final phase: the runner was stopped before it was over"
     assert result.judgement.headline == why
@@ -255,7 +255,7 @@ def test_a_complete_history_without_room_to_seal_it_stays_complete(
 
     monkeypatch.setattr(reader, "to_parquet", full)
     folder = kept(tmp_path / "run")
-    first = concluded(folder, Outcome(recorded=True))
+    first = concluded(folder, ChildEnd(recorded=True))
     again = judge_stored(folder, progress=lambda _: None)
     assert (folder / store.HISTORY_LINES).is_file()
     assert first.judgement.validity is again.judgement.validity is Validity.VALID
@@ -265,7 +265,7 @@ def test_a_complete_history_without_room_to_seal_it_stays_complete(
 def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_logs: bool
 ) -> None:
-    folder, outcome = kept(tmp_path / "run"), Outcome(recorded=True)
+    folder, outcome = kept(tmp_path / "run"), ChildEnd(recorded=True)
     archive = folder / store.NODES / "n1" / "data.tar.gz"
     order: list[str] = []
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from fencepost.harness.history import Disk, Effects, FaultEvent, FaultOutcome, History, Stops
+from fencepost.harness.history import DiskEffect, Effects, FaultEvent, FaultOutcome, History, Stops
 from fencepost.harness.judging.judge import facts_of, in_this_run, judge
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plan import Plan
@@ -80,7 +80,7 @@ def checked(system: str, options: Mapping[str, Any], settings: Mapping[str, Any]
     return check_plan(plan)
 
 
-def struck(loss: Disk, nodes: tuple[str, ...], way: str, **more: Any) -> History:
+def struck(loss: DiskEffect, nodes: tuple[str, ...], way: str, **more: Any) -> History:
     tale = Tale()
     rounds = [nodes] if way == "at once" else [(node,) for node in nodes] * (2 if way == "twice each" else 1)
     for number, hit in enumerate(rounds):
@@ -107,7 +107,7 @@ def test_a_promise_stands_while_its_condition_is_met(
     plan = checked(system, options, settings)
     (stated,) = [g for g in facts_of(plan, plan.system.releases.default).guarantees if g.name == name]
     assert stated.standing is Standing.PROMISED
-    for loss, most in ((Disk.DAMAGED, damaged), (Disk.UNSYNCED, unsynced), (Disk.KEPT, ANY)):
+    for loss, most in ((DiskEffect.DAMAGED, damaged), (DiskEffect.UNSYNCED, unsynced), (DiskEffect.KEPT, ANY)):
         for count in range(1, len(nodes) + 1):
             for way in WAYS:
                 now = in_this_run(stated, struck(loss, nodes[-count:], way), plan.members)
@@ -120,7 +120,7 @@ def test_nobody_stands_behind_anything_when_all_disks_were_damaged(system: str) 
     plan = checked(system, {}, {})
     every = tuple(member.name for member in plan.members)
     for way in WAYS:
-        now = standings(plan, struck(Disk.DAMAGED, every, way))
+        now = standings(plan, struck(DiskEffect.DAMAGED, every, way))
         assert {g.standing for g in now.values()} == {Standing.MEASURED}
         assert now[plan.workload.guarantee(plan.system, plan.options)].unmet
 
@@ -128,8 +128,8 @@ def test_nobody_stands_behind_anything_when_all_disks_were_damaged(system: str) 
 def test_damage_and_lost_writes_add_up_and_lost_writes_are_no_damage() -> None:
     plan = checked("nats", {"replicas": 5}, {})
     tale = Tale()
-    tale.fault("strange", ("n1",), (0, 1, 2, 3), effects=Effects(disk=Disk.DAMAGED))
-    tale.fault("strange", ("n2", "n3"), (4, 5, 6, 7), effects=Effects(disk=Disk.UNSYNCED))
+    tale.fault("strange", ("n1",), (0, 1, 2, 3), effects=Effects(disk=DiskEffect.DAMAGED))
+    tale.fault("strange", ("n2", "n3"), (4, 5, 6, 7), effects=Effects(disk=DiskEffect.UNSYNCED))
     unmet = standings(plan, tale.history())["log-durable"].unmet
     assert unmet is not None
     assert (unmet.nodes, unmet.faults, unmet.standing) == (("n1", "n2", "n3"), (0, 1), Standing.PROMISED)
@@ -141,9 +141,10 @@ def test_damage_and_lost_writes_add_up_and_lost_writes_are_no_damage() -> None:
 
 
 @pytest.mark.parametrize(
-    ("loss", "detail"), [(Disk.UNSYNCED, {"lost": "b1:log/0.log, b1:log/1.log"}), (Disk.DAMAGED, {"damaged": "b1:x"})]
+    ("loss", "detail"),
+    [(DiskEffect.UNSYNCED, {"lost": "b1:log/0.log, b1:log/1.log"}), (DiskEffect.DAMAGED, {"damaged": "b1:x"})],
 )
-def test_only_nodes_that_lost_something_count(loss: Disk, detail: dict[str, Any]) -> None:
+def test_only_nodes_that_lost_something_count(loss: DiskEffect, detail: dict[str, Any]) -> None:
     plan = checked("kraft", {"brokers": 3}, {})
     assert standings(plan, struck(loss, BROKERS, "at once"))["log-durable"].unmet
     assert not standings(plan, struck(loss, BROKERS, "at once", details=detail))["log-durable"].unmet
@@ -153,10 +154,10 @@ def test_only_nodes_that_lost_something_count(loss: Disk, detail: dict[str, Any]
 
 def test_a_fault_in_doubt_may_have_broken_the_condition_and_a_skipped_one_has_not() -> None:
     plan = checked("kraft", {"brokers": 3}, {})
-    doubtful = standings(plan, struck(Disk.DAMAGED, BROKERS, "in rounds", outcome=FaultOutcome.INDETERMINATE))
+    doubtful = standings(plan, struck(DiskEffect.DAMAGED, BROKERS, "in rounds", outcome=FaultOutcome.INDETERMINATE))
     unmet = doubtful["log-durable"].unmet
     assert unmet is not None and "not every fault is proven" in unmet.text
-    skipped = standings(plan, struck(Disk.DAMAGED, BROKERS, "in rounds", outcome=FaultOutcome.SKIPPED))
+    skipped = standings(plan, struck(DiskEffect.DAMAGED, BROKERS, "in rounds", outcome=FaultOutcome.SKIPPED))
     assert skipped["log-durable"].unmet is None
 
 
@@ -170,7 +171,7 @@ def test_a_violation_outside_the_condition_is_counted_and_decides_only_where_the
         checker="metadata", guarantee=plan.workload.guarantee(plan.system, plan.options), validity=Validity.VALID
     )
     for history, outcome in (
-        (struck(Disk.UNSYNCED, BROKERS, "in rounds"), validity),
+        (struck(DiskEffect.UNSYNCED, BROKERS, "in rounds"), validity),
         (Tale().history(), Validity.INVALID),
     ):
         facts = facts_of(plan, plan.system.releases.default)
@@ -183,22 +184,22 @@ def test_a_violation_outside_the_condition_is_counted_and_decides_only_where_the
 
 
 ISSUES: Final[tuple[tuple[str, dict[str, Any], str, str, str, Effects, bool], ...]] = (
-    ("nats", {}, "", WRITES, "#7564", Effects(disk=Disk.UNSYNCED), True),
+    ("nats", {}, "", WRITES, "#7564", Effects(disk=DiskEffect.UNSYNCED), True),
     ("nats", {}, "", WRITES, "#7564", Effects(stops=Stops.CERTAIN), False),
-    ("nats", {}, "", WRITES, "#7564", Effects(disk=Disk.KEPT), False),
-    ("nats", {"sync_interval": "0s"}, "", WRITES, "#7564", Effects(disk=Disk.UNSYNCED), False),
-    ("nats", {}, "", "log-durable", "#7564", Effects(disk=Disk.UNSYNCED), True),
+    ("nats", {}, "", WRITES, "#7564", Effects(disk=DiskEffect.KEPT), False),
+    ("nats", {"sync_interval": "0s"}, "", WRITES, "#7564", Effects(disk=DiskEffect.UNSYNCED), False),
+    ("nats", {}, "", "log-durable", "#7564", Effects(disk=DiskEffect.UNSYNCED), True),
     ("nats", {}, "2.12.1", "log-durable", "#7594", Effects(stops=Stops.CERTAIN), True),
     ("nats", {}, "2.12.3", "log-durable", "#7594", Effects(stops=Stops.CERTAIN), False),
     ("nats", {}, "2.12.1", "log-durable", "#7594", Effects(cuts=True), False),
     ("nats", {}, "2.12.4", "groups-keep-their-size", "2.12.4", Effects(stops=Stops.CERTAIN), True),
     ("nats", {}, "2.12.5", "groups-keep-their-size", "2.12.4", Effects(stops=Stops.CERTAIN), False),
-    ("cassandra", {}, "", WRITES, "commitlog_sync", Effects(stops=Stops.CERTAIN, disk=Disk.UNSYNCED), True),
+    ("cassandra", {}, "", WRITES, "commitlog_sync", Effects(stops=Stops.CERTAIN, disk=DiskEffect.UNSYNCED), True),
     ("cassandra", {}, "", WRITES, "commitlog_sync", Effects(cuts=True), False),
     ("cassandra", {"commitlog_sync": "batch"}, "", WRITES, "commitlog_sync", Effects(stops=Stops.CERTAIN), False),
-    ("kraft", {}, "3.9.2", "log-durable", "KAFKA-14139", Effects(disk=Disk.UNSYNCED), True),
+    ("kraft", {}, "3.9.2", "log-durable", "KAFKA-14139", Effects(disk=DiskEffect.UNSYNCED), True),
     ("kraft", {}, "3.9.2", "log-durable", "KAFKA-14139", Effects(stops=Stops.CERTAIN), False),
-    ("kraft", {}, "4.1.0", "log-durable", "KAFKA-14139", Effects(disk=Disk.UNSYNCED), False),
+    ("kraft", {}, "4.1.0", "log-durable", "KAFKA-14139", Effects(disk=DiskEffect.UNSYNCED), False),
     ("kraft", {}, "3.5.1", "no-hanging-transactions", "KIP-890", Effects(), True),
     ("kraft", {}, "3.6.0", "no-hanging-transactions", "KIP-890", Effects(), False),
     ("etcd", {}, "3.5.1", WRITES, "#13766", Effects(stops=Stops.CERTAIN), True),
@@ -228,17 +229,17 @@ def test_a_known_issue_stands_beside_a_guarantee_only_where_it_can_show(
     assert (word in (known or "")) == stands, known
 
 
-@pytest.mark.parametrize("needed", Disk)
-@pytest.mark.parametrize("left", Disk)
+@pytest.mark.parametrize("needed", DiskEffect)
+@pytest.mark.parametrize("left", DiskEffect)
 @pytest.mark.parametrize("details", [{}, {"lost": "n1:wal", "damaged": "n1:wal"}, {"lost": "", "damaged": ""}])
 def test_an_issue_of_one_loss_of_disks_does_not_show_in_another(
-    needed: Disk, left: Disk, details: dict[str, str | int | float | bool]
+    needed: DiskEffect, left: DiskEffect, details: dict[str, str | int | float | bool]
 ) -> None:
     issue = KnownIssue(text="#1", needs=Effects(disk=needed))
     stated = Guarantee(name=WRITES, standing=Standing.PROMISED, text="", source="", issues=(issue,), conditions=())
     tale = Tale()
     tale.fault("strange", ("n1",), (0, 1, 2, 3), effects=Effects(disk=left), details=details)
-    shows = needed is Disk.KEPT or (needed is left and details.get("lost") != "")
+    shows = needed is DiskEffect.KEPT or (needed is left and details.get("lost") != "")
     assert (in_this_run(stated, tale.history(), ()).known_issue == "#1") is shows
 
 

@@ -26,7 +26,7 @@ from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run import conclude
-from fencepost.harness.run.conclude import Outcome, conclude_run, judge_stored
+from fencepost.harness.run.conclude import ChildEnd, conclude_run, judge_stored
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from tools.facts_page import PAGE, render
@@ -128,7 +128,7 @@ def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
     result = conclude_run(
         resolved_of(folder),
         RunRecord.read(folder),
-        Outcome(finished=True, recorded=True),
+        ChildEnd(finished=True, recorded=True),
         progress=lambda _: None,
         stop=StopRequest(),
     )

@@ -14,7 +14,7 @@ from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import provider
-from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
+from fencepost.harness.runtime.network import Effect, Handled, Link, PacketShape, PairedConnections, Passage
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Check, Placement
 from fencepost.nemesis.network.link import LinkFault
@@ -35,27 +35,27 @@ def _resolved(text: str, view: View = VIEW) -> Resolved:
     return acting.aimed(LinkFault(), _spec(text), view, random.Random(0))
 
 
-def _shape(text: str) -> Shape:
+def _shape(text: str) -> PacketShape:
     """Without its seed, which each link has for itself."""
-    shapes = list(cast(dict[Link, Shape], _resolved(text).means).values())
+    shapes = list(cast(dict[Link, PacketShape], _resolved(text).means).values())
     assert len({shape.seed for shape in shapes}) == len(shapes)
-    (shape,) = {Shape(**{name: getattr(s, name) for name in Shape.__slots__} | {"seed": 0}) for s in shapes}
+    (shape,) = {PacketShape(**{name: getattr(s, name) for name in PacketShape.__slots__} | {"seed": 0}) for s in shapes}
     return shape
 
 
 @pytest.mark.parametrize(
     ("text", "shape"),
     [
-        ("link", Shape(delay_ns=50 * MS)),
-        ("link:leader:latency=1.5s:jitter=20ms", Shape(delay_ns=1500 * MS, jitter_ns=20 * MS)),
-        ("link:n1:loss=5%", Shape(loss=0.05)),
-        ("link:n1:loss=0.05:duplicate=50%", Shape(loss=0.05, duplicate=0.5)),
-        ("link:n1:reorder=10%", Shape(reorder=0.1, reorder_by_ns=10 * MS)),
-        ("link:n1:rate=64KB/s", Shape(rate_bytes_s=64_000)),
-        ("link:n1:rate=2MB/s:latency=10ms", Shape(rate_bytes_s=2_000_000, delay_ns=10 * MS)),
+        ("link", PacketShape(delay_ns=50 * MS)),
+        ("link:leader:latency=1.5s:jitter=20ms", PacketShape(delay_ns=1500 * MS, jitter_ns=20 * MS)),
+        ("link:n1:loss=5%", PacketShape(loss=0.05)),
+        ("link:n1:loss=0.05:duplicate=50%", PacketShape(loss=0.05, duplicate=0.5)),
+        ("link:n1:reorder=10%", PacketShape(reorder=0.1, reorder_by_ns=10 * MS)),
+        ("link:n1:rate=64KB/s", PacketShape(rate_bytes_s=64_000)),
+        ("link:n1:rate=2MB/s:latency=10ms", PacketShape(rate_bytes_s=2_000_000, delay_ns=10 * MS)),
     ],
 )
-def test_options_become_a_shape(text: str, shape: Shape) -> None:
+def test_options_become_a_shape(text: str, shape: PacketShape) -> None:
     assert _shape(text) == shape
 
 
@@ -124,7 +124,7 @@ def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.Mon
 )
 def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str) -> None:
     resolved = _resolved(text)
-    assert {str(link) for link in cast(dict[Link, Shape], resolved.means)} == set(links.split())
+    assert {str(link) for link in cast(dict[Link, PacketShape], resolved.means)} == set(links.split())
     assert set(str(resolved.details["links"]).split()) == set(links.split())
     assert not resolved.links, "nothing is severed"
     reset = _resolved(f"{text}:reset=yes")
@@ -198,7 +198,7 @@ class FakeShapes:
 
     def __init__(self, felt: Mapping[str, object], stuck: Iterable[str] = (), lasting: bool = False) -> None:
         self.felt, self.stuck, self.lasting = felt, {Link(*text.split(">")) for text in stuck}, lasting
-        self.in_force: Mapping[Link, Shape] = {}
+        self.in_force: Mapping[Link, PacketShape] = {}
         self.was: set[Link] = set()
         self.mute: set[str] = set()
         self.alive: dict[frozenset[str], bool] = {}
@@ -207,7 +207,7 @@ class FakeShapes:
 
     async def prepare(self) -> None: ...
 
-    async def apply(self, fault_id: int, links: Mapping[Link, Shape]) -> None:
+    async def apply(self, fault_id: int, links: Mapping[Link, PacketShape]) -> None:
         self.in_force = dict(links)
         self.was |= self.in_force.keys()
 
@@ -222,7 +222,7 @@ class FakeShapes:
     async def handled(self) -> Mapping[Link, Handled]:
         return {link: Handled(seen=5, lost=1) for link in self.in_force}
 
-    async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
+    async def measure(self, links: Mapping[Link, PacketShape], count: int = 0) -> Mapping[Link, Passage]:
         slow = self.was if self.lasting else self.in_force
         stalled = self.busy.pop(bool(self.in_force), None)
         if stalled is not None:
@@ -230,7 +230,7 @@ class FakeShapes:
         found = {link: _passage(**self.felt) if link in slow else PLAIN for link in links}
         return {link: NOTHING if self.mute & {*link} else passage for link, passage in found.items()}
 
-    async def open_witness(self, links: Iterable[Link]) -> Witness:
+    async def open_witness(self, links: Iterable[Link]) -> PairedConnections:
         return FakeWitness(dict.fromkeys((frozenset(link) for link in links), True) | self.alive)
 
     async def break_connections(self, links: Iterable[Link]) -> int:

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.base.quorum import Damage, Quorum, majority, quorum_of
+from fencepost.harness.base.quorum import Damage, QuorumView, majority, quorum_of
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, NodeState, members_alike
@@ -586,10 +586,10 @@ def test_a_member_that_is_out_counts_as_one_that_is_down(count: int) -> None:
     for more in range(count):
         damage = Damage(absent=frozenset(left[:more]))
         assert quorum_of(voters, out | damage) is quorum_of(left, damage)
-    assert quorum_of(["n1", "n2", "n3"], Damage(absent=frozenset({"n3", "n1"}))) is Quorum.NONE
+    assert quorum_of(["n1", "n2", "n3"], Damage(absent=frozenset({"n3", "n1"}))) is QuorumView.NONE
 
 
-def conduct(scene: Scene, entries: list[Entry], *, keep_quorum: bool) -> list[Any]:
+def conduct(scene: Scene, entries: list[ScheduledFault], *, keep_quorum: bool) -> list[Any]:
     async def scenario() -> list[Any]:
         records = KeptRecords()
         cluster = replace(scene.cluster, records=records)
@@ -602,8 +602,8 @@ def conduct(scene: Scene, entries: list[Entry], *, keep_quorum: bool) -> list[An
     return run_virtual(scenario())
 
 
-def entry(fault: str, target: str, at_ms: int, for_ms: int, worker: int) -> Entry:
-    return Entry(
+def entry(fault: str, target: str, at_ms: int, for_ms: int, worker: int) -> ScheduledFault:
+    return ScheduledFault(
         spec=registry.faults()[fault].spec(target),
         inject_ns=at_ms * 10**6,
         duration_ns=for_ms * 10**6,

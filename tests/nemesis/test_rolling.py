@@ -17,7 +17,13 @@ from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Skip, View
-from fencepost.harness.faults.schedule import Entry, draw_schedules, parse_faults, recorded_entries, versions_needed
+from fencepost.harness.faults.schedule import (
+    ScheduledFault,
+    draw_schedules,
+    parse_faults,
+    recorded_entries,
+    versions_needed,
+)
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest
 from fencepost.harness.plan import Plan
@@ -140,9 +146,9 @@ class Run:
         return {node.state for node in self.runtime.nodes.values()}
 
 
-def entry(text: str, *, for_ms: int = 30_000, seed: int = 1, worker: int = 0) -> Entry:
+def entry(text: str, *, for_ms: int = 30_000, seed: int = 1, worker: int = 0) -> ScheduledFault:
     (spec,) = parse_faults(text, FAULTS, SETTING)
-    return Entry(spec=spec, inject_ns=0, duration_ns=for_ms * MS, draw_seed=seed, worker=worker)
+    return ScheduledFault(spec=spec, inject_ns=0, duration_ns=for_ms * MS, draw_seed=seed, worker=worker)
 
 
 # -- the order ----------------------------------------------------------------------------------------------------

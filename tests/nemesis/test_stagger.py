@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.schedule import Entry, parse_faults, parse_nemesis
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults, parse_nemesis
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState
@@ -28,7 +28,7 @@ def played(text: str, *, nodes: int, for_ms: int, seed: int = 1, keep_quorum: bo
     """The run of one such fault on a fake cluster."""
     run = Run(nodes=nodes, keep_quorum=keep_quorum)
     (spec,) = parse_faults(text, FAULTS, Placement(nodes=nodes))
-    entry = Entry(spec=spec, inject_ns=0, duration_ns=for_ms * MS, draw_seed=seed)
+    entry = ScheduledFault(spec=spec, inject_ns=0, duration_ns=for_ms * MS, draw_seed=seed)
     run_virtual(run.conductor.run([entry], stop=asyncio.Event()))
     return run
 

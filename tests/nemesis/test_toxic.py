@@ -12,7 +12,7 @@ from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.network import Ending, Experience, Link, Toxic
+from fencepost.harness.runtime.network import ConnectionEnding, Experience, Link, Toxic
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.toxic import ToxicFault, is_felt
 from tests.fakes import acting
@@ -22,7 +22,7 @@ FAULTS = registry.faults()
 PROXIED = Placement(runtime="containers", why_not=lambda _: None)
 VIEW = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
 PLAIN = Experience(
-    ending=Ending.COMPLETE,
+    ending=ConnectionEnding.COMPLETE,
     round_trips_ms=(0.3, 0.2, 0.4),
     byte_count=50_000,
     pieces=10,
@@ -30,7 +30,7 @@ PLAIN = Experience(
     closing_ms=0.2,
     ended_ms=5.0,
 )
-SILENT = Experience(ending=Ending.SILENT, ended_ms=1500.0)
+SILENT = Experience(ending=ConnectionEnding.SILENT, ended_ms=1500.0)
 
 
 def _spec(text: str) -> FaultSpec:
@@ -132,14 +132,14 @@ FELT = [
     ("toxic:n1:latency=100ms", _after(round_trips_ms=(100.2, 101.0))),
     ("toxic:n1:latency=100ms:jitter=90ms", _after(round_trips_ms=(12.0, 60.0, 140.0))),
     ("toxic:n1:kind=bandwidth:rate=10", _after(rate_kb_s=10.2)),
-    ("toxic:n1:kind=bandwidth:rate=1", Experience(ending=Ending.SILENT, byte_count=1500, ended_ms=1500.0)),
+    ("toxic:n1:kind=bandwidth:rate=1", Experience(ending=ConnectionEnding.SILENT, byte_count=1500, ended_ms=1500.0)),
     ("toxic:n1:kind=slow-close:delay=300ms", _after(closing_ms=301.0)),
-    ("toxic:n1:kind=timeout:timeout=300ms", Experience(ending=Ending.CLOSED, ended_ms=301.0)),
+    ("toxic:n1:kind=timeout:timeout=300ms", Experience(ending=ConnectionEnding.CLOSED, ended_ms=301.0)),
     ("toxic:n1:kind=black-hole", SILENT),
-    ("toxic:n1:kind=reset", Experience(ending=Ending.RESET, ended_ms=1.0)),
-    ("toxic:n1:kind=reset:timeout=100ms", Experience(ending=Ending.CLOSED, ended_ms=101.0)),
+    ("toxic:n1:kind=reset", Experience(ending=ConnectionEnding.RESET, ended_ms=1.0)),
+    ("toxic:n1:kind=reset:timeout=100ms", Experience(ending=ConnectionEnding.CLOSED, ended_ms=101.0)),
     ("toxic:n1:kind=slicer", _after(pieces=900)),
-    ("toxic:n1:kind=limit-data", Experience(ending=Ending.CLOSED, byte_count=1000, ended_ms=3.0)),
+    ("toxic:n1:kind=limit-data", Experience(ending=ConnectionEnding.CLOSED, byte_count=1000, ended_ms=3.0)),
 ]
 
 
@@ -157,8 +157,8 @@ def test_each_kind_is_recognised_by_what_it_does_and_not_without_it(text: str, a
     [
         ("toxic:n1:latency=100ms", _after(round_trips_ms=(40.0, 50.0))),
         ("toxic:n1:kind=bandwidth:rate=10", _after(rate_kb_s=40.0)),
-        ("toxic:n1:kind=timeout:timeout=300ms", Experience(ending=Ending.CLOSED, ended_ms=2.0)),
-        ("toxic:n1:kind=limit-data", Experience(ending=Ending.CLOSED, byte_count=1001, ended_ms=3.0)),
+        ("toxic:n1:kind=timeout:timeout=300ms", Experience(ending=ConnectionEnding.CLOSED, ended_ms=2.0)),
+        ("toxic:n1:kind=limit-data", Experience(ending=ConnectionEnding.CLOSED, byte_count=1001, ended_ms=3.0)),
         ("toxic:n1:kind=limit-data:bytes=90000", PLAIN),
     ],
 )

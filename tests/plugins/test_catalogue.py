@@ -9,7 +9,7 @@ from fencepost.harness.cli.app import app
 from fencepost.harness.cli.run import plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import catalogue, registry
-from fencepost.harness.plugins.catalogue import Entry
+from fencepost.harness.plugins.catalogue import NameEntry
 
 #: A name of two columns and a terminal of 100 leave room for this.
 _ABOUT_MAX = 86
@@ -32,7 +32,7 @@ def test_the_kinds_are_the_registries() -> None:
 
 
 @pytest.mark.parametrize("entry", [pytest.param(e, id=f"{kind}-{e.name}") for kind, e in ENTRIES if kind != "checkers"])
-def test_a_line_fits_a_terminal(entry: Entry) -> None:
+def test_a_line_fits_a_terminal(entry: NameEntry) -> None:
     limit = 101 if not entry.example else _ABOUT_MAX
     assert entry.about
     assert "\n" not in entry.about
@@ -40,7 +40,7 @@ def test_a_line_fits_a_terminal(entry: Entry) -> None:
 
 
 @pytest.mark.parametrize(("kind", "entry"), [pytest.param(k, e, id=f"{k}-{e.name}") for k, e in ENTRIES])
-def test_every_option_says_what_it_is(kind: str, entry: Entry) -> None:
+def test_every_option_says_what_it_is(kind: str, entry: NameEntry) -> None:
     for option in entry.options:
         assert option.about
         assert option.kind

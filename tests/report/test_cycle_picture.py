@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fencepost.harness.report.drawing import Cycle, Node, cells, cycle_of
+from fencepost.harness.report.drawing import DrawnCycle, DrawnNode, cells, cycle_of
 from fencepost.harness.report.svg import WIDTH
 from fencepost.harness.report.witness import NODES_MAX, cycle_picture, kinds_in_words
 from fencepost.harness.verdict import Edge, EdgeKind
@@ -37,7 +37,7 @@ class Area(NamedTuple):
         )
 
 
-def parsed(cycle: Cycle) -> ET.Element:
+def parsed(cycle: DrawnCycle) -> ET.Element:
     return ET.fromstring(str(cycle_picture(cycle, "Witness 1, <the cycle>")))
 
 
@@ -61,23 +61,23 @@ def texts(svg: ET.Element) -> list[tuple[str, str, Area]]:
     return found
 
 
-def of(count: int, value: str = "{}") -> Cycle:
+def of(count: int, value: str = "{}") -> DrawnCycle:
     found = cycle_of(*scenes.judged(scenes.ring(count, value)))
     assert found is not None
     return found
 
 
-def made(count: int, lines: int, kind: str = "realtime") -> Cycle:
+def made(count: int, lines: int, kind: str = "realtime") -> DrawnCycle:
     """A cycle of transactions with so many micro-operations each, as long as they may come."""
     nodes = tuple(
-        Node(
+        DrawnNode(
             name=f"T{10**6 + n}",
             about=f"process {10**6 + n} on a-node-of-a-name, events {10**8} and {10**8 + n}, unknown, may happen",
             lines=tuple(f"append k{place} {'日本語' * 30 if place % 2 else 'x' * 200}" for place in range(lines)),
         )
         for n in range(count)
     )
-    return Cycle(
+    return DrawnCycle(
         nodes=nodes,
         edges=tuple(
             Edge(source=n, target=(n + 1) % count, kind=EdgeKind(kind), text=f"because of {n}") for n in range(count)

@@ -11,7 +11,7 @@ import pytest
 from fencepost.checkers.tables import operations
 from fencepost.checkers.tables import transactions as transactions_table
 from fencepost.checkers.tables.events import events_of
-from fencepost.checkers.tables.operations import UNKNOWN, Operations, Rows, TableOperations
+from fencepost.checkers.tables.operations import UNKNOWN, OperationRows, Operations, TableOperations
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.cli import main
 from fencepost.harness.history import History, Outcome
@@ -26,7 +26,7 @@ STALE = "a:w1 a:w2 b:r1"
 VALID = "a:w1 b:r1 a:w2 b:r2"
 
 
-def table_of(*words: str) -> Rows:
+def table_of(*words: str) -> OperationRows:
     return joined([from_operations(parse(text).operations) for text in words])
 
 

@@ -7,7 +7,7 @@ from fencepost.harness.history import History, MigrationEvent
 from fencepost.harness.report import words
 from fencepost.harness.report.overview import Lanes, LaneState, Stretch, migration_bands, overview, who_controls
 from fencepost.harness.report.section import ReportCase
-from fencepost.harness.report.svg import Axis
+from fencepost.harness.report.svg import TimeAxis
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
 from fencepost.systems.kafka.report.handover import writes_after_claims
@@ -22,11 +22,11 @@ def test_each_phase_lasts_until_the_next_one_and_says_what_proved_it() -> None:
         for index, (phase, at_s, text) in enumerate(phases)
     ]
     history = History(events)
-    drawn = "".join(migration_bands(history, Axis(0, 60 * S), 20))
+    drawn = "".join(migration_bands(history, TimeAxis(0, 60 * S), 20))
     assert drawn.count('class="migration m') == 2
     assert "hybrid from 10.000 s to 40.000 s: c1 accepts &lt;changes&gt;" in drawn
     assert words.event(events[1]) == "the migration is in its phase dual-write: b1 is a broker"
-    assert migration_bands(History([]), Axis(0, S), 20) == []
+    assert migration_bands(History([]), TimeAxis(0, S), 20) == []
 
 
 def leads(node: str, epoch: int | None, from_s: int, to_s: int) -> Stretch:
@@ -38,7 +38,7 @@ def test_one_lane_says_who_was_the_controller_with_the_epochs_of_both_layers() -
     quorum = Lanes(subject="raft", by_node={"c1": [leads("c1", 4, 5, 25), leads("c1", 7, 25, 60)]}, begins_ns={})
     claimed = {"b1": [leads("b1", 1, 0, 10)], "c1": [leads("c1", 2, 12, 20), leads("c1", None, 40, 60)]}
     lanes = Lanes(subject="controller", by_node=claimed, begins_ns={}, others=(quorum,))
-    drawn = "".join(who_controls(lanes, Axis(0, 60 * S), 20))
+    drawn = "".join(who_controls(lanes, TimeAxis(0, 60 * S), 20))
     assert "b1 leads, controller epoch 1, 0.000 s to 10.000 s" in drawn
     assert "c1 leads, controller epoch 2, raft epoch 4, 12.000 s to 20.000 s" in drawn
     assert "c1 leads, raft epoch 7, 40.000 s to 60.000 s" in drawn

@@ -9,7 +9,7 @@ import pytest
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli import main
-from fencepost.harness.cli.output.outcome import Made, Session, junit_of, say_times
+from fencepost.harness.cli.output.outcome import CommandSession, MadeRun, junit_of, say_times
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
@@ -19,11 +19,11 @@ SUITE = """<testsuites><testsuite name="fencepost etcd" tests="2" failures="{fai
 <testcase classname="fencepost.etcd.register" name="coverage"/></testsuite></testsuites>"""
 
 
-def made(folder: Path, seed: int, failures: int = 0) -> Made:
+def made(folder: Path, seed: int, failures: int = 0) -> MadeRun:
     run = folder / f"2026112{seed}T000000.000Z"
     run.mkdir()
     (run / store.JUNIT).write_text(SUITE.format(failures=failures))
-    return Made(seed=seed, folder=run)
+    return MadeRun(seed=seed, folder=run)
 
 
 def test_every_case_of_every_run_has_a_name_of_its_own(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_run_that_failed_or_left_no_file_is_an_error(tmp_path: Path) -> None:
     bare = made(tmp_path, 2)
     assert bare.folder is not None
     (bare.folder / store.JUNIT).write_text("half <of")
-    root = ET.fromstring(junit_of([made(tmp_path, 1), bare, Made(seed=3, failure="n1 ended before it was ready")]))
+    root = ET.fromstring(junit_of([made(tmp_path, 1), bare, MadeRun(seed=3, failure="n1 ended before it was ready")]))
     assert root.get("errors") == "2"
     messages = [error.get("message") for error in root.iter("error")]
     assert messages == ["the run left no readable junit.xml", "n1 ended before it was ready"]
@@ -50,7 +50,7 @@ def test_the_summary_counts_verdicts_and_names_the_seeds_to_look_at(
     runs = [made(tmp_path, seed) for seed in (1, 2, 3)]
     validities = (Validity.VALID, Validity.UNKNOWN, Validity.VALID)
     results = [cast(Result, SimpleNamespace(judgement=SimpleNamespace(validity=v))) for v in validities]
-    say_times(results, [*runs, Made(seed=4, failure="no memory")])
+    say_times(results, [*runs, MadeRun(seed=4, failure="no memory")])
     out, err = capsys.readouterr()
     assert out == "4 runs: 1 of 4 failed (seeds 4), 1 of 4 unknown (seeds 2), 2 of 4 valid\n"
     path = tmp_path / "junit-20261121T000000.000Z.xml"
@@ -69,7 +69,7 @@ def test_runs_that_were_never_begun_are_no_pass(
     """Ctrl-C while run `stopped_in` of two is judged: that run is whole, and a later one is missing."""
     number = 0
 
-    def execute(session: Session, *_: object) -> Result:
+    def execute(session: CommandSession, *_: object) -> Result:
         nonlocal number
         number += 1
         folder = made(tmp_path, number).folder
@@ -78,7 +78,7 @@ def test_runs_that_were_never_begun_are_no_pass(
         judged = SimpleNamespace(validity=Validity.VALID, exit_code=ExitCode.VALID)
         return cast(Result, SimpleNamespace(folder=folder, judgement=judged, warnings=(), document={}))
 
-    monkeypatch.setattr(Session, "execute", execute)
+    monkeypatch.setattr(CommandSession, "execute", execute)
     plan = ("--system", "example", "--workload", "register", "--nemesis", "none", "--seed", "1")
     assert main(["run", *plan, "--times", "2", "--json", "--results", str(tmp_path)]) == code
     root = ET.parse(tmp_path / "junit-20261121T000000.000Z.xml").getroot()

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from fencepost.harness.cli.output.verdict_text import say_judgement
-from fencepost.harness.history import Disk, Effects, History
+from fencepost.harness.history import DiskEffect, Effects, History
 from fencepost.harness.judging.judge import in_this_run
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.report.documents import junit_xml, verdict_document
@@ -18,7 +18,7 @@ from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, St
 from tests.checkers.build import Tale, facts
 from tests.report import sample
 
-CONDITIONS: Final = (MINORITY_DAMAGED, Condition(loss=Disk.UNSYNCED, most=1))
+CONDITIONS: Final = (MINORITY_DAMAGED, Condition(loss=DiskEffect.UNSYNCED, most=1))
 SAID: Final = (
     "promised only while at most 1 of the voters lose what they had not synced; in this run it was 3 of 3 (faults #1"
     " strange of n1, n2; #2 strange of n3)"
@@ -71,5 +71,5 @@ def _struck() -> History:
     tale = Tale()
     for number, nodes in enumerate((("n1", "n2"), ("n3",))):
         at = 10 * number
-        tale.fault("strange", nodes, (at, at + 1, at + 5, at + 6), effects=Effects(disk=Disk.UNSYNCED))
+        tale.fault("strange", nodes, (at, at + 1, at + 5, at + 6), effects=Effects(disk=DiskEffect.UNSYNCED))
     return tale.history()

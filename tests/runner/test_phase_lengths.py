@@ -8,7 +8,7 @@ from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runner.phases import final_length_ns
 from fencepost.systems.kafka.workloads.topics import TopicsWorkload
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import RegisterWorkload
 
 S = 1_000_000_000
 
@@ -17,7 +17,7 @@ def plan(final: str) -> Plan:
     return Plan(system="kraft", workload="topics", nemesis="none", seed=1, phases=Phases(final=final))
 
 
-@pytest.mark.parametrize("workload", [Register(), TopicsWorkload()])
+@pytest.mark.parametrize("workload", [RegisterWorkload(), TopicsWorkload()])
 def test_a_pause_of_the_workload_takes_nothing_of_the_time_for_its_reads(workload: Workload[Any]) -> None:
     length_ns = final_length_ns(plan("5s"), workload, spared_ns=2 * S, stopped=False)
     assert length_ns - workload.final_pause_ns == 7 * S

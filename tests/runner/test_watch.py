@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
-from fencepost.harness.runner.watch import CALM_NS, LastAnswers, Watch
+from fencepost.harness.runner.watch import CALM_NS, LastAnswers, LoadWatch
 
 NODES: Final = ("n1", "n2", "n3")
 STEP: Final = 50_000_000
@@ -64,7 +64,7 @@ class Played:
 
     def __init__(self, last: LastAnswers) -> None:
         self.last, self.fault, self.healed_ns, self.now_ns = last, False, 0, 100
-        self.watch = Watch(last, in_force=lambda: self.fault, healed_ns=lambda: self.healed_ns)
+        self.watch = LoadWatch(last, in_force=lambda: self.fault, healed_ns=lambda: self.healed_ns)
 
     def play(self, length_ns: int, *, loaded: bool = True) -> None:
         for _ in range(length_ns // STEP):

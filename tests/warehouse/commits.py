@@ -7,8 +7,8 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from fencepost.warehouse.night_tables import ADDED, AT, REBUILT_NAME, STORED, layout
-from fencepost.warehouse.parts import Parts
-from fencepost.warehouse.store import Store, commit_time, is_warehouse, new_id
+from fencepost.warehouse.parts import TaskTables
+from fencepost.warehouse.store import DeltaStore, commit_time, is_warehouse, new_id
 
 #: Tables that each of these runs has one row in.
 FILLED = ("run", "operations", "placed")
@@ -16,9 +16,9 @@ FILLED = ("run", "operations", "placed")
 
 def bring(root: str, runs: Sequence[str], *, replaced: dict[str, str] | None = None, night: str = "n") -> None:
     """Commit these runs as an add does; `replaced`: as a build does that found these."""
-    store = Store(root)
+    store = DeltaStore(root)
     added = new_id()
-    parts = Parts(root, added)
+    parts = TaskTables(root, added)
     for run in runs:
         row = {"run_id": run, "system": "etcd", "night": night}
         parts.add(night, "etcd", {n: pa.Table.from_pylist([row], schema=STORED[n].stored_schema) for n in FILLED})
@@ -33,7 +33,7 @@ def bring(root: str, runs: Sequence[str], *, replaced: dict[str, str] | None = N
 
 def add_one(root: str, run: str) -> None:
     """What `adding.add` does."""
-    store = Store(root)
+    store = DeltaStore(root)
     if not is_warehouse(root):
         store.make()
     if run not in store.runs():
@@ -42,7 +42,7 @@ def add_one(root: str, run: str) -> None:
 
 def build_one(root: str, run: str) -> None:
     """What `adding.build` does."""
-    bring(root, [run], replaced=Store(root).runs())
+    bring(root, [run], replaced=DeltaStore(root).runs())
 
 
 def runs_of(root: str, name: str = "run") -> list[str]:

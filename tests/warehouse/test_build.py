@@ -22,7 +22,7 @@ from fencepost.harness.run.conclude import judge_stored
 from fencepost.warehouse.adding import _tasks, build, deal
 from fencepost.warehouse.commands.warehouse import command
 from fencepost.warehouse.query import query
-from fencepost.warehouse.sources import Source, sources_below
+from fencepost.warehouse.sources import RunSource, sources_below
 from fencepost.warehouse.warehouse import Warehouse
 from tests.warehouse.commits import runs_of, tear
 
@@ -215,8 +215,8 @@ def test_tasks_are_few_and_fill_every_core(runs: int, cores: int, tasks: int) ->
 
 
 def test_a_run_that_is_much_larger_than_the_others_has_a_task_of_its_own() -> None:
-    def source(number: int, size: int) -> Source:
-        return Source(folder=f"{number}", run_id=f"{number}", night="n", day="d", size=size)
+    def source(number: int, size: int) -> RunSource:
+        return RunSource(folder=f"{number}", run_id=f"{number}", night="n", day="d", size=size)
 
     dealt = deal([*(source(number, 200_000) for number in range(30)), source(30, 50_000_000)], 4).to_pylist()
     by_task: dict[int, list[str]] = {}
@@ -229,7 +229,7 @@ def test_a_run_that_is_much_larger_than_the_others_has_a_task_of_its_own() -> No
 
 def test_a_task_has_runs_of_few_nights() -> None:
     sources = [
-        Source(folder=f"{n}", run_id=f"{n}", night=f"2026-11-{1 + n % 14:02}", day="d", size=200_000)
+        RunSource(folder=f"{n}", run_id=f"{n}", night=f"2026-11-{1 + n % 14:02}", day="d", size=200_000)
         for n in range(1000)
     ]
     dealt = deal(sources, 63).to_pylist()

@@ -21,7 +21,7 @@ from fencepost.harness.history import Event, OpEvent, Outcome, PhaseEvent
 from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.results.columns import write_parquet
-from fencepost.harness.verdict import Budget, Facts, Thresholds, Verdict
+from fencepost.harness.verdict import Facts, SearchBudget, Thresholds, Verdict
 from fencepost.warehouse import by_spark
 from tests.checkers.tables.operations_tables import (
     arrow,
@@ -71,7 +71,7 @@ def test_a_table_has_the_verdict_of_one_machine(
 def test_a_spent_budget_is_told_in_part(spark: SparkSession, tmp_path: Path) -> None:
     easy = [from_operations(parse(VALID).operations) for _ in range(9)]
     path = Path(store(joined([*easy, hard()]), tmp_path / "table.parquet"))
-    facts = msgspec.structs.replace(FACTS, budget=Budget(steps=3_000))
+    facts = msgspec.structs.replace(FACTS, budget=SearchBudget(steps=3_000))
     found = [by_spark.check(spark, path, "operations", facts) for _ in range(2)]
     assert found[0].validity == "unknown" and found[0] == found[1]
     assert found[0].reason.startswith("1 of 2 shares of the keys were not finished, none is invalid: ")

@@ -19,7 +19,7 @@ from deltalake import DeltaTable, write_deltalake
 from fencepost.harness.base.errors import UsageError
 from fencepost.warehouse import store as store_module
 from fencepost.warehouse.night_tables import ADDED, NIGHTS, OF_NIGHTS, REBUILT_NAME, RECORDS, SHARD, layout
-from fencepost.warehouse.store import Store, is_warehouse, new_id, open_store
+from fencepost.warehouse.store import DeltaStore, is_warehouse, new_id, open_store
 from tests.warehouse.commits import FILLED, add_one, bring, build_one, runs_of, tear
 
 Work = Callable[[str, str], None]
@@ -67,7 +67,7 @@ def before_step(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
 
         return counted
 
-    monkeypatch.setattr(Store, "delta", counting(Store.delta))
+    monkeypatch.setattr(DeltaStore, "delta", counting(DeltaStore.delta))
     monkeypatch.setattr(store_module, "write_deltalake", counting(write_deltalake))
     return lambda: came[0]
 
@@ -121,13 +121,13 @@ def test_a_killed_one_brings_nothing_and_the_next_repairs_it(
             work(root, "a")
         if not killed():
             break
-        counted = Store(root).runs()
+        counted = DeltaStore(root).runs()
         assert sorted(counted) in (["old"], ["a"], ["a", "old"])
         for name in FILLED:
             rows = DeltaTable(f"{root}/{name}").to_pyarrow_table(columns=["run_id", ADDED]).to_pylist()
             assert sorted(row["run_id"] for row in rows if counted.get(row["run_id"]) == row[ADDED]) == sorted(counted)
         work(root, "a")
-        Store(root).compact()
+        DeltaStore(root).compact()
         for name in FILLED:
             assert runs_of(root, name) == (["a", "old"] if work is add_one else ["a"]), (number, name)
     assert 5 < number < 99
@@ -136,18 +136,18 @@ def test_a_killed_one_brings_nothing_and_the_next_repairs_it(
 def test_compact_finishes_what_a_killed_build_left(with_old: Path, tmp_path: Path) -> None:
     root = str(tmp_path / "warehouse")
     shutil.copytree(with_old, root)
-    before = Store(root).runs()
+    before = DeltaStore(root).runs()
     bring(root, ["a", "b"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Store, "_delete", Mock(side_effect=Killed))
+        patch.setattr(DeltaStore, "_delete", Mock(side_effect=Killed))
         with pytest.raises(Killed):
             bring(root, ["a"], replaced=before)
     assert (runs_of(root), runs_of(root, "operations")) == (["a", "b"], ["a", "a", "b", "old"])
-    Store(root).compact()
+    DeltaStore(root).compact()
     assert runs_of(root, "operations") == ["a", "b", "old"], "it may be an add that is just committing"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "_UNFINISHED", timedelta(seconds=-5))
-        Store(root).compact()
+        DeltaStore(root).compact()
     assert runs_of(root, "operations") == runs_of(root, "rebuilt") == ["a", "b"]
 
 
@@ -156,7 +156,7 @@ def test_compact_leaves_an_add_alone_that_commits_right_now(with_old: Path, tmp_
         root = str(tmp_path / str(number))
         shutil.copytree(with_old, root)
         with pytest.MonkeyPatch.context() as patch:
-            came = before_step(patch, number, lambda root=root: print(Store(root).compact()))  # type: ignore[misc]
+            came = before_step(patch, number, lambda root=root: print(DeltaStore(root).compact()))  # type: ignore[misc]
             add_one(root, "a")
         if not came():
             break
@@ -169,11 +169,11 @@ def test_compact_makes_few_files_and_vacuum_removes_the_others(with_old: Path, t
     for number in range(5):
         add_one(root, str(number))
     files = list((tmp_path / "warehouse" / "operations").rglob("*.parquet"))
-    done = Store(root).compact()
+    done = DeltaStore(root).compact()
     assert done.before == 6 * (len(FILLED) + 1) and done.after == len(FILLED) + 1 and not done.unfinished
     assert all(path.exists() for path in files)
-    assert Store(root).vacuum(168) == 0
-    assert Store(root).vacuum(0) == done.before
+    assert DeltaStore(root).vacuum(168) == 0
+    assert DeltaStore(root).vacuum(0) == done.before
     assert not any(path.exists() for path in files)
     assert runs_of(root, "operations") == [*map(str, range(5)), "old"]
 
@@ -192,18 +192,18 @@ def test_a_night_counts_as_it_was_known_best(with_old: Path, tmp_path: Path) -> 
     root = str(tmp_path / "warehouse")
     shutil.copytree(with_old, root)
     for records, name in ((5, "a"), (9, "b"), (7, "c"), (9, "d")):
-        Store(root).set_nights(added := new_id(), night(records, name, added))
-    assert Store(root).nights() == {("n", 1): (9, added)}
-    assert Store(root).read(NIGHTS.name)["campaign"].to_pylist() == ["d"]
-    assert Store(root).read("cells")["cell"].to_pylist() == ["d"]
+        DeltaStore(root).set_nights(added := new_id(), night(records, name, added))
+    assert DeltaStore(root).nights() == {("n", 1): (9, added)}
+    assert DeltaStore(root).read(NIGHTS.name)["campaign"].to_pylist() == ["d"]
+    assert DeltaStore(root).read("cells")["cell"].to_pylist() == ["d"]
     # A build that finds it drops it, and keeps one that came meanwhile.
-    before = Store(root).nights()
+    before = DeltaStore(root).nights()
     empty = {table: layout(table).schema.empty_table() for table in OF_NIGHTS}
-    Store(root).set_nights(added := new_id(), night(10, "e", added))
-    Store(root).set_nights(new_id(), empty, before)
-    assert Store(root).read("cells")["cell"].to_pylist() == ["e"]
-    Store(root).set_nights(new_id(), empty, Store(root).nights())
-    assert [len(Store(root).read(table)) for table in OF_NIGHTS] == [0] * len(OF_NIGHTS)
+    DeltaStore(root).set_nights(added := new_id(), night(10, "e", added))
+    DeltaStore(root).set_nights(new_id(), empty, before)
+    assert DeltaStore(root).read("cells")["cell"].to_pylist() == ["e"]
+    DeltaStore(root).set_nights(new_id(), empty, DeltaStore(root).nights())
+    assert [len(DeltaStore(root).read(table)) for table in OF_NIGHTS] == [0] * len(OF_NIGHTS)
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "wrong magic", "missing"])
@@ -223,7 +223,7 @@ def test_a_part_that_is_torn_in_the_middle_is_seen_by_reading_it(with_old: Path,
     whole = path.read_bytes()
     path.write_bytes(whole[:4] + bytes(40) + whole[44:])
     with pytest.raises(UsageError, match=path.name):
-        Store(str(tmp_path / "warehouse")).refuse_torn()
+        DeltaStore(str(tmp_path / "warehouse")).refuse_torn()
 
 
 @pytest.mark.parametrize(("version", "hint"), [("version 99", "use the newer fencepost"), ("version 0", "build the")])
@@ -232,7 +232,7 @@ def test_a_table_of_another_version_is_refused(with_old: Path, tmp_path: Path, v
     shutil.copytree(with_old, root)
     DeltaTable(f"{root}/reigns").alter.set_table_description(version)
     with pytest.raises(UsageError, match=f"the table reigns has {version}, and this fencepost reads ") as caught:
-        Store(root).files("reigns")
+        DeltaStore(root).files("reigns")
     assert hint in (caught.value.hint or "")
 
 
@@ -257,18 +257,18 @@ def test_a_warehouse_that_is_half_made_is_none_and_is_made(with_old: Path, tmp_p
     assert runs_of(str(root)) == ["new"]
     shutil.rmtree(root / "reigns")
     with pytest.raises(UsageError, match="the table reigns is missing"):
-        Store(str(root)).files("reigns")
+        DeltaStore(str(root)).files("reigns")
 
 
 def test_odd_names_of_folders_nights_and_runs_are_read(tmp_path: Path) -> None:
     root, nights = str(tmp_path / "a b+c/ü"), ["2026-11-27T00:00Z", "a b/c%20ü'=x"]
     for run, night in zip(("r'1", "r2"), nights, strict=True):
-        Store(root).make()
+        DeltaStore(root).make()
         bring(root, [run], night=night)
-    assert runs_of(root) == sorted(Store(root).runs()) == ["r'1", "r2"]
-    Store(root).compact()
+    assert runs_of(root) == sorted(DeltaStore(root).runs()) == ["r'1", "r2"]
+    DeltaStore(root).compact()
     for name in FILLED:
-        rows = Store(root).read(name, ["run_id", "night", "system"]).to_pylist()
+        rows = DeltaStore(root).read(name, ["run_id", "night", "system"]).to_pylist()
         assert sorted((row["run_id"], row["night"]) for row in rows) == [("r'1", nights[0]), ("r2", nights[1])]
     build_one(root, "r3")
     assert [runs_of(root, name) for name in FILLED] == [["r3"]] * len(FILLED)

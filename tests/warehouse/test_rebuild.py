@@ -15,7 +15,7 @@ from fencepost.harness.results.columns import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_tables import VERSION_KEY
 from fencepost.warehouse.rebuild import DEALT, DONE, rebuild, task
-from fencepost.warehouse.sources import Source, sources_of
+from fencepost.warehouse.sources import RunSource, sources_of
 
 FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
     return copy
 
 
-def source(folder: Path) -> Source:
+def source(folder: Path) -> RunSource:
     (known,) = sources_of([folder])
     return known
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.night.register import REGISTER, Ended, Register, Registered
+from fencepost.campaigns.night.register import REGISTER, EndedRun, NightRegister, Registered
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.replay.recorded import read_recorded
 from fencepost.harness.base.errors import UsageError
@@ -31,11 +31,11 @@ def test_a_half_run_of_an_attempt_that_never_reported_is_left_out(
     tmp_path: Path, run_class: RunClass | None, is_sealed: bool
 ) -> None:
     one = attempt("c1", run_class)
-    with Register(tmp_path / REGISTER) as register:
+    with NightRegister(tmp_path / REGISTER) as register:
         register.append(opened([cell("c1")]))
         register.append(Registered(attempt=one))
         if run_class is not None:
-            register.append(Ended(attempt=one, spent_s=1.0))
+            register.append(EndedRun(attempt=one, spent_s=1.0))
     run = tmp_path / one.folder / "example-register-kill" / "20261127T000000.000Z"
     run.mkdir(parents=True)
     (run / store.PLAN).write_text("")

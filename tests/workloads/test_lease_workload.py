@@ -20,14 +20,14 @@ from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.testing.simulation import simulate
 from fencepost.harness.verdict import Validity
-from fencepost.workloads.lease import BOUND, Lease, LeaseClient
+from fencepost.workloads.lease import BOUND, LeaseClient, LeaseWorkload
 from tests.checkers.build import only
 from tests.fakes.lease_store import BUGS, facts, run_fake_leases
 from tests.lab_scenario import refuse, require_lab
 from tests.run_command import assert_nothing_left, run, run_undisturbed
 from tests.seeds import seeds
 
-WORKLOAD = Lease()
+WORKLOAD = LeaseWorkload()
 SYSTEM = registry.system("etcd")
 OPTIONS = WORKLOAD.defaults(SYSTEM)
 S = 1_000_000_000

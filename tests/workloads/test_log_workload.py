@@ -14,7 +14,7 @@ from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.systems.kafka.kraft import KRAFT
-from fencepost.workloads.log import Log
+from fencepost.workloads.log import LogWorkload
 from tests.fakes.log_broker import BUGS
 from tests.fakes.log_runs import SYSTEM, judge_log, options_of, run_log
 from tests.seeds import seeds
@@ -63,7 +63,7 @@ def test_every_name_that_is_judged_has_a_guarantee() -> None:
         history = run_log(None, 2, elections=False, **options)
         names = {v.guarantee for v in judge_log(history, **options).verdicts if v.checker != "coverage"}
         assert {known[name] for name in names} == {standing}
-        assert Log().guarantee(SYSTEM, options_of(options)) in names
+        assert LogWorkload().guarantee(SYSTEM, options_of(options)) in names
 
 
 # --- the generator ------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def _shares(events: list[OpEvent]) -> Counter[str]:
 
 def _load(operations: int, leader_of: dict[str, str], **given: Any) -> list[OpEvent]:
     options = options_of(given)
-    workload = Log()
+    workload = LogWorkload()
     return simulate(
         limit(operations, workload.generator(options, 3)),
         workers=workload.workers(options, 3),
@@ -131,7 +131,7 @@ def test_leaders_that_move_are_found_again() -> None:
         return respond(event, draw)
 
     options = options_of({"rate": 1000.0})
-    workload = Log()
+    workload = LogWorkload()
     events = simulate(
         limit(5000, workload.generator(options, 3)), workers=workload.workers(options, 3), respond=moving, seed=1
     )
@@ -156,7 +156,7 @@ def test_a_leader_that_leaves_appends_unanswered_is_polled_on_and_tried_now_and_
         return respond(event, draw)
 
     options = options_of({"rate": 1000.0})
-    workload = Log()
+    workload = LogWorkload()
     events = simulate(
         limit(8000, workload.generator(options, 3)), workers=workload.workers(options, 3), respond=stuck, seed=3
     )
@@ -177,7 +177,7 @@ def test_values_are_unique_and_polls_go_on_where_they_were() -> None:
 
 def test_the_final_scan_reads_every_partition_to_its_end_and_ends() -> None:
     options = options_of({})
-    workload = Log()
+    workload = LogWorkload()
     respond = _cluster(LEADERS)
     for n in range(900):
         respond(
@@ -208,21 +208,21 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         ({"idempotence": "on", "acks": "1"}, "idempotence=on needs acks=all"),
         ({"min_isr": 4}, "min_isr=4 is more than the number of nodes that keep the log, 3"),
     ):
-        assert said in str(Log().refuse(options_of(given), members))
+        assert said in str(LogWorkload().refuse(options_of(given), members))
     for given in ({}, {"min_isr": 3}, {"idempotence": "on"}):
-        assert Log().refuse(options_of(given), members) is None
+        assert LogWorkload().refuse(options_of(given), members) is None
 
 
 @pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
 def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> None:
-    assert Log().system_options(registry.system(system))["replica_lag"] == "3s"
+    assert LogWorkload().system_options(registry.system(system))["replica_lag"] == "3s"
 
 
 def test_clients_connect_to_the_nodes_that_serve() -> None:
     kraft = (Member("n1", ("controller",), serves=False), Member("b1", ("broker",), votes=False))
-    assert Log().nodes(kraft) == ("b1",)
-    assert Log().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
+    assert LogWorkload().nodes(kraft) == ("b1",)
+    assert LogWorkload().nodes((Member("n1"), Member("n2"))) == ("n1", "n2")
 
 
 def test_what_the_partitions_are_made_with() -> None:
-    assert Log().needs(options_of({"partitions": 2, "min_isr": 3})) == Partitions(2, 3)
+    assert LogWorkload().needs(options_of({"partitions": 2, "min_isr": 3})) == Partitions(2, 3)

@@ -3,7 +3,7 @@
 import pytest
 
 from fencepost.harness.history import Operation, Outcome
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import RegisterWorkload
 from tests.fakes.runs import run_fake
 
 SETTLE_NS = 2_000_000_000
@@ -28,4 +28,4 @@ def test_a_key_with_an_unknown_write_is_read_and_not_written(seed: int) -> None:
 
 
 def test_by_default_nothing_waits() -> None:
-    assert Register.options().settle == 0
+    assert RegisterWorkload.options().settle == 0

@@ -10,7 +10,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.systems.etcd.system import ETCD
-from fencepost.workloads.watch import Watch
+from fencepost.workloads.watch import WatchWorkload
 from tests.fakes.watch_runs import FakeSystem, judge_watch, options_of, run_watch
 from tests.fakes.watch_store import BUGS
 from tests.seeds import seeds
@@ -75,7 +75,7 @@ def test_a_run_is_repeated_exactly() -> None:
 
 def test_a_listener_resumes_behind_the_last_change_that_it_heard_of() -> None:
     history = run_watch(None, 1)
-    workers = Watch().workers(options_of("history", {}), 3)
+    workers = WatchWorkload().workers(options_of("history", {}), 3)
     cursor: dict[int, int] = {}
     resumed = 0
     for op in history.operations:
@@ -95,7 +95,7 @@ def test_a_listener_resumes_behind_the_last_change_that_it_heard_of() -> None:
 
 def test_every_guarantee_that_is_judged_is_stated_and_the_workloads_own_is_among_them() -> None:
     for name in ("etcd", "zookeeper"):
-        system, workload = registry.system(name), Watch()
+        system, workload = registry.system(name), WatchWorkload()
         assert workload.protocol in system.profile.interfaces
         stated = {guarantee.name for guarantee in system.promises()}
         assert workload.guarantee(system, workload.defaults(system)) in stated
@@ -126,12 +126,12 @@ def test_options_that_make_no_sense_are_refused() -> None:
     members = tuple(Member(name=f"n{i}") for i in range(1, 4))
 
     def refused(**given: Any) -> str:
-        return str(Watch().refuse(options_of("history", given), members) or "")
+        return str(WatchWorkload().refuse(options_of("history", given), members) or "")
 
     assert refused() == ""
     assert "listeners that begin again" in refused(begin="future", again_every="never")
     assert "again_every" in refused(resume="off")
-    choices = Watch().choices(cast(System, FakeSystem("session")))
+    choices = WatchWorkload().choices(cast(System, FakeSystem("session")))
     assert choices["compact_every"] == ("never",)
     assert choices["watches"] == ("persistent", "one-shot")
 

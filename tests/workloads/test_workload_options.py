@@ -12,7 +12,7 @@ from fencepost.harness.history import Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.testing.simulation import simulate
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import RegisterWorkload
 
 OFFERED = [
     (workload, system)
@@ -56,7 +56,7 @@ def test_a_read_mode_that_the_system_does_not_have_is_refused(name: str, on: str
 
 
 def test_the_defaults_are_those_of_the_system() -> None:
-    reads = {name: Register().defaults(registry.system(name)).reads for name in ("etcd", "zookeeper")}
+    reads = {name: RegisterWorkload().defaults(registry.system(name)).reads for name in ("etcd", "zookeeper")}
     assert reads == {"etcd": ReadMode.STRONG, "zookeeper": ReadMode.PLAIN}
 
 

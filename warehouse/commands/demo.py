@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
-from fencepost.harness.cli.output.help import Documented, Example, PathValue, seed_or_drawn
-from fencepost.harness.cli.output.outcome import Session, report_path, say_first
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
+from fencepost.harness.cli.output.outcome import CommandSession, report_path, say_first
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.plan import Plan
@@ -31,9 +31,9 @@ from fencepost.warehouse.spark_session import spark_session
 _NEMESIS = "pause:leader"
 _TIME_LIMIT = "21s"
 EXAMPLES = (
-    Example("fencepost demo", "In the lab: network namespaces on this machine, no root"),
-    Example("fencepost demo --runtime containers", "In containers of Docker or Podman"),
-    Example("fencepost demo --seed 7 --results /tmp/results", "With the same random choices every time"),
+    HelpExample("fencepost demo", "In the lab: network namespaces on this machine, no root"),
+    HelpExample("fencepost demo --runtime containers", "In containers of Docker or Podman"),
+    HelpExample("fencepost demo --seed 7 --results /tmp/results", "With the same random choices every time"),
 )
 FINDING = "fresh-after-sync"
 
@@ -55,7 +55,7 @@ def demo_plans(seed: int, runtime: str = "lab") -> tuple[CheckedPlan, CheckedPla
     return check_plan(etcd), check_plan(zookeeper)
 
 
-def demonstrate(session: Session, results: Path, seed: int, runtime: str = "lab") -> int:
+def demonstrate(session: CommandSession, results: Path, seed: int, runtime: str = "lab") -> int:
     """Run both, judge both again through Spark, and print a summary.
 
     Returns:
@@ -114,7 +114,7 @@ def _outcome(etcd: Result, zookeeper: Result, episodes: list[dict[str, Any]]) ->
     return ExitCode.VALID
 
 
-def _pipeline(session: Session, runs: list[Result], index: Path) -> list[dict[str, Any]]:
+def _pipeline(session: CommandSession, runs: list[Result], index: Path) -> list[dict[str, Any]]:
     """Judge both runs again through Spark and write the index; return the episodes that it shows."""
     from fencepost.warehouse.adding import build
     from fencepost.warehouse.index import write_index
@@ -161,5 +161,5 @@ def command(results: Path, seed: int | None, runtime: str) -> int:
 
     Exits 0 when ZooKeeper's stale answers showed and etcd stayed valid, 2 when this run did not show it.
     """
-    with Session() as session:
+    with CommandSession() as session:
         return demonstrate(session, results, seed_or_drawn(seed), runtime)

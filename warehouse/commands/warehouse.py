@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fencepost.harness.base.errors import ExitCode, unknown_choice
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.verdict.by_guarantee import counted, times
@@ -28,49 +28,49 @@ _ROOT = click.option(
 )
 
 _ADD: Final = (
-    Example("fencepost warehouse add results", "Add what is new below results/"),
-    Example("fencepost warehouse add results --warehouse s3a://team/fencepost", "Keep the tables for a whole team"),
-    Example("fencepost warehouse add results --spark-master spark://spark:7077", "Let a Spark cluster do the work"),
+    HelpExample("fencepost warehouse add results", "Add what is new below results/"),
+    HelpExample("fencepost warehouse add results --warehouse s3a://team/fencepost", "Keep the tables for a whole team"),
+    HelpExample("fencepost warehouse add results --spark-master spark://spark:7077", "Let a Spark cluster do the work"),
 )
 _BUILD: Final = (
-    Example("fencepost warehouse build results", "Judge every run below results/ again, by today's checkers"),
-    Example("fencepost warehouse build results --out /tmp/warehouse", "Keep the tables elsewhere"),
-    Example("fencepost warehouse build results --spark-master local[8]", "Use eight threads of this machine"),
+    HelpExample("fencepost warehouse build results", "Judge every run below results/ again, by today's checkers"),
+    HelpExample("fencepost warehouse build results --out /tmp/warehouse", "Keep the tables elsewhere"),
+    HelpExample("fencepost warehouse build results --spark-master local[8]", "Use eight threads of this machine"),
 )
 _SHOW: Final = (
-    Example("fencepost warehouse show", "See what the warehouse holds"),
-    Example("fencepost warehouse show run", "See its first 20 runs"),
-    Example("fencepost warehouse show zombie_episodes --rows 100", "See 100 superseded leaders that went on"),
+    HelpExample("fencepost warehouse show", "See what the warehouse holds"),
+    HelpExample("fencepost warehouse show run", "See its first 20 runs"),
+    HelpExample("fencepost warehouse show zombie_episodes --rows 100", "See 100 superseded leaders that went on"),
 )
 _QUERY: Final = (
-    Example(
+    HelpExample(
         'fencepost warehouse query "select system, version, runs, acted from zombie_episodes_by_version"',
         "In which releases a superseded leader acted",
     ),
-    Example(
+    HelpExample(
         "fencepost warehouse query \"select folder, headline from run where outcome = 'invalid'\"", "Every invalid run"
     ),
-    Example(
+    HelpExample(
         'fencepost warehouse query "select anomaly, sum(count) from anomalies group by anomaly"',
         "How often each anomaly showed",
     ),
 )
 _PAGES: Final = (
-    Example("fencepost warehouse pages", "Make the pages over all nights: open results/pages/index.html"),
-    Example(
+    HelpExample("fencepost warehouse pages", "Make the pages over all nights: open results/pages/index.html"),
+    HelpExample(
         "fencepost warehouse pages --known docs/how-to/known-issues.toml", "Say which findings somebody has taken on"
     ),
-    Example("fencepost warehouse pages --nights 30", "Show the last 30 nights as squares"),
+    HelpExample("fencepost warehouse pages --nights 30", "Show the last 30 nights as squares"),
 )
 _COMPACT: Final = (
-    Example("fencepost warehouse compact", "Make few files of many"),
-    Example("fencepost warehouse compact --warehouse other/warehouse", "Those of another warehouse"),
-    Example("fencepost warehouse compact --warehouse s3a://team/fencepost", "Those of a team"),
+    HelpExample("fencepost warehouse compact", "Make few files of many"),
+    HelpExample("fencepost warehouse compact --warehouse other/warehouse", "Those of another warehouse"),
+    HelpExample("fencepost warehouse compact --warehouse s3a://team/fencepost", "Those of a team"),
 )
 _VACUUM: Final = (
-    Example("fencepost warehouse vacuum", "Remove files that nothing has named for a week"),
-    Example("fencepost warehouse vacuum --keep-hours 24", "Keep those of the last day only"),
-    Example("fencepost warehouse vacuum --warehouse other/warehouse", "In another warehouse"),
+    HelpExample("fencepost warehouse vacuum", "Remove files that nothing has named for a week"),
+    HelpExample("fencepost warehouse vacuum --keep-hours 24", "Keep those of the last day only"),
+    HelpExample("fencepost warehouse vacuum --warehouse other/warehouse", "In another warehouse"),
 )
 EXAMPLES = (_ADD[0], _QUERY[0], _PAGES[0])
 #: Columns before the second line of a wrapped text.

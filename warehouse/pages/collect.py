@@ -14,7 +14,7 @@ from fencepost.campaigns.night.night import GRAVITY
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.findings.finding import findings_of, release_of
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.results import run_folder as store
 from fencepost.warehouse.across import Tables
 from fencepost.warehouse.pages.known import covering, status_of
@@ -22,8 +22,8 @@ from fencepost.warehouse.pages.shrunk import smallest
 from fencepost.warehouse.pages.values import (
     CellRow,
     Examples,
-    Gate,
     GateLine,
+    GateValues,
     ListedFinding,
     MatrixCell,
     NightSummary,
@@ -52,7 +52,9 @@ FIGURES: Final = (
 _UNNAMED: Final = GRAVITY.index(RunClass.UNKNOWN_COVERAGE)
 
 
-def overview(tables: Tables, out: Path, issues: Sequence[KnownIssue], *, shown: int, today: datetime.date) -> Overview:
+def overview(
+    tables: Tables, out: Path, issues: Sequence[TrackedIssue], *, shown: int, today: datetime.date
+) -> Overview:
     """Collect what the pages show; `out` is the folder in which they will stand, from which links lead to runs."""
     registers, requirements = _rows(tables, "nights"), _rows(tables, "requirements")
     nights = night_summaries(_rows(tables, "night_runs"), registers, out, requirements)
@@ -112,12 +114,12 @@ def _night(row: Row, shards: Sequence[Row], requirements: Sequence[Row], out: Pa
     )
 
 
-def _gate(register: Row, requirements: Sequence[Row], out: Path) -> Gate | None:
+def _gate(register: Row, requirements: Sequence[Row], out: Path) -> GateValues | None:
     if register["policy"] is None:
         return None
     keys = ("kind", "name", "need", "status", "reason", "runs")
     folder = Path(register["folder"])
-    return Gate(
+    return GateValues(
         policy=register["policy"],
         candidate=register["candidate"],
         baseline=register["baseline"] or "",
@@ -142,7 +144,7 @@ def listed(
     sightings: Sequence[Row],
     examples: Mapping[str, Row],
     nights: Sequence[str],
-    issues: Sequence[KnownIssue],
+    issues: Sequence[TrackedIssue],
     *,
     shown: int,
     today: datetime.date,

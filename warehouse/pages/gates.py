@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from fencepost.campaigns.gate.requirement import Status
+from fencepost.campaigns.gate.requirement import RequirementStatus
 from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
 from fencepost.warehouse.pages.telling import night_text, night_tone
@@ -10,11 +10,11 @@ from fencepost.warehouse.pages.values import NightSummary, Overview
 
 #: The signs and tones of a requirement, as on the gate's own page.
 _STATUS: Final = {
-    Status.MET.value: ("✓", "valid"),
-    Status.ELSEWHERE.value: ("–", "unknown"),
-    Status.EXCEPTED.value: ("≈", "valid"),
-    Status.MISSING.value: ("?", "unknown"),
-    Status.FAILED.value: ("✗", "invalid"),
+    RequirementStatus.MET.value: ("✓", "valid"),
+    RequirementStatus.ELSEWHERE.value: ("–", "unknown"),
+    RequirementStatus.EXCEPTED.value: ("≈", "valid"),
+    RequirementStatus.MISSING.value: ("?", "unknown"),
+    RequirementStatus.FAILED.value: ("✗", "invalid"),
 }
 #: Links to runs of one requirement; more of them stand on the gate's own page.
 _LINKS_MAX: Final = 8

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.findings.finding import Finding, id_of, standings_of
-from fencepost.harness.findings.known_issues import KnownIssue
-from fencepost.harness.findings.state import State
+from fencepost.harness.findings.finding import RecurringFinding, id_of, standings_of
+from fencepost.harness.findings.known_issues import TrackedIssue
+from fencepost.harness.findings.state import FindingState
 
 Row = Mapping[str, Any]
 
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 class IssueStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A known issue and what became of it; `finding` is the id of its finding, empty where no run showed it."""
 
-    issue: KnownIssue
+    issue: TrackedIssue
     finding: str
     is_expired: bool
     may_be_removed: bool
@@ -24,12 +24,12 @@ class IssueStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def covering(
-    finding: Finding,
+    finding: RecurringFinding,
     sightings: Iterable[Row],
-    issues: Sequence[KnownIssue],
+    issues: Sequence[TrackedIssue],
     lately: Collection[str],
     today: datetime.date,
-) -> tuple[KnownIssue, ...]:
+) -> tuple[TrackedIssue, ...]:
     """The issues in force that cover a finding in every release where it was seen lately; empty: some release is bare.
 
     Args:
@@ -48,7 +48,9 @@ def covering(
     return tuple(dict.fromkeys(issue for some in own for issue in some))
 
 
-def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str], today: datetime.date) -> IssueStatus:
+def status_of(
+    issue: TrackedIssue, sightings: Iterable[Row], nights: Sequence[str], today: datetime.date
+) -> IssueStatus:
     """What became of an issue after these nights, oldest first: in force, expired, or no longer needed."""
     order = {night: number for number, night in enumerate(nights)}
     in_scope = [
@@ -68,7 +70,7 @@ def status_of(issue: KnownIssue, sightings: Iterable[Row], nights: Sequence[str]
     shown, state = max(every, key=lambda each: each[1].chance_unseen) if every else ("", None)
     if state is not None:
         # Every release that showed it must have been silent for long enough.
-        removable = all(own.state is State.GONE for _, own in every)
+        removable = all(own.state is FindingState.GONE for _, own in every)
         text = (
             f"not seen in the last {state.clean_runs} runs that could have shown it"
             if state.clean_runs

@@ -5,7 +5,7 @@ from typing import Final
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import SIGNS
 from fencepost.harness.findings.findability import FIXED_AT
-from fencepost.harness.findings.state import RARE_BELOW, State
+from fencepost.harness.findings.state import RARE_BELOW, FindingState
 from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.values import ListedFinding, NightSummary, Square
 
@@ -15,12 +15,12 @@ KNOWN: Final = "known"
 CANARY_SIGN: Final = "c"
 _RED: Final = ("red: a violation", "red: something is missing")
 _STATE_TONES: Final = {
-    State.NEW: "invalid",
-    State.BACK: "invalid",
-    State.ONGOING: "invalid",
-    State.RARE: "unknown",
-    State.PROBABLY_GONE: "unknown",
-    State.GONE: "valid",
+    FindingState.NEW: "invalid",
+    FindingState.BACK: "invalid",
+    FindingState.ONGOING: "invalid",
+    FindingState.RARE: "unknown",
+    FindingState.PROBABLY_GONE: "unknown",
+    FindingState.GONE: "valid",
 }
 
 
@@ -57,7 +57,7 @@ def square_text(square: Square) -> str:
 
 
 def state_tone(state: str) -> str:
-    return "valid" if state == KNOWN else _STATE_TONES[State(state)]
+    return "valid" if state == KNOWN else _STATE_TONES[FindingState(state)]
 
 
 def seen(each: ListedFinding) -> str:
@@ -86,7 +86,7 @@ def rests(each: ListedFinding) -> str:
             f"; then not in {counted(standing.clean_runs, 'run')}, which happens with a chance of "
             f"{percent(standing.chance_unseen)} were it still there"
         )
-    if standing.state is State.RARE:
+    if standing.state is FindingState.RARE:
         text += f"; rare: in fewer than {percent(RARE_BELOW)} of runs"
     if each.issues:
         text += f"; known: {', '.join(issue.link for issue in each.issues)}"

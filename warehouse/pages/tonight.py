@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.findings.state import State
+from fencepost.harness.findings.state import FindingState
 from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.by_guarantee import counted
@@ -13,12 +13,12 @@ from fencepost.warehouse.pages.telling import KNOWN, expected_text, night_text, 
 from fencepost.warehouse.pages.values import CellRow, ListedFinding, NightSummary, Overview
 
 _GROUPS: Final = (
-    (State.NEW.value, "not seen before the night that showed it first"),
-    (State.BACK.value, "was gone, and shows again"),
-    (State.ONGOING.value, "seen again and again"),
-    (State.RARE.value, "shows seldom: one clean night says little"),
-    (State.PROBABLY_GONE.value, "its silence has become unlikely"),
-    (State.GONE.value, "its silence has become very unlikely"),
+    (FindingState.NEW.value, "not seen before the night that showed it first"),
+    (FindingState.BACK.value, "was gone, and shows again"),
+    (FindingState.ONGOING.value, "seen again and again"),
+    (FindingState.RARE.value, "shows seldom: one clean night says little"),
+    (FindingState.PROBABLY_GONE.value, "its silence has become unlikely"),
+    (FindingState.GONE.value, "its silence has become very unlikely"),
     (KNOWN, "an issue in force covers it"),
 )
 _JUDGED: Final = (RunClass.VALID, RunClass.INVALID, RunClass.KNOWN)
@@ -55,7 +55,7 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
 
 def _is_recent(each: ListedFinding, overview: Overview) -> bool:
     """What is gone for good is left to the list of all findings."""
-    return each.state != State.GONE or each.finding.last_seen in {night.night for night in overview.latest}
+    return each.state != FindingState.GONE or each.finding.last_seen in {night.night for night in overview.latest}
 
 
 def _violations(overview: Overview) -> list[ListedFinding]:

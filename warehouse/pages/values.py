@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.findings.findability import clean_runs_to_call_fixed
-from fencepost.harness.findings.finding import Finding
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.finding import RecurringFinding
+from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.warehouse.pages.known import IssueStatus
 from fencepost.warehouse.pages.shrunk import ShrunkPlan
 
@@ -34,7 +34,7 @@ class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
     running: bool = False
     sentence: str = ""
     reasons: tuple[str, ...] = ()
-    gate: "Gate | None" = None
+    gate: "GateValues | None" = None
 
     @property
     def page(self) -> str:
@@ -58,7 +58,7 @@ class GateLine(msgspec.Struct, frozen=True, kw_only=True):
     reports: tuple[str, ...] = ()
 
 
-class Gate(msgspec.Struct, frozen=True, kw_only=True):
+class GateValues(msgspec.Struct, frozen=True, kw_only=True):
     """What a gate was about, and what its policy required."""
 
     policy: str
@@ -94,8 +94,8 @@ class ListedFinding(msgspec.Struct, frozen=True, kw_only=True):
     `reports` are links to the pages of those runs, by folder; a run whose page is not there has none.
     """
 
-    finding: Finding
-    issues: tuple[KnownIssue, ...] = ()
+    finding: RecurringFinding
+    issues: tuple[TrackedIssue, ...] = ()
     examples: Examples | None = None
     shrunk: ShrunkPlan | None = None
     reports: Mapping[str, str] = {}

@@ -8,7 +8,7 @@ import click
 
 from fencepost.harness.base.errors import UsageError, command_line
 from fencepost.harness.cli.check.foreign import Reading, check_file, is_run, is_table
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.results import run_folder as store
 
 if TYPE_CHECKING:
@@ -59,9 +59,11 @@ class _Flags:
 
 
 EXAMPLES = (
-    Example("fencepost check RUN", "Judge a stored run again by its plan"),
-    Example("fencepost check history.edn --model queue --report out.html", "A history of Jepsen, with a page of it"),
-    Example("fencepost check RUN --also porcupine", "Ask Porcupine too, and compare the verdicts"),
+    HelpExample("fencepost check RUN", "Judge a stored run again by its plan"),
+    HelpExample(
+        "fencepost check history.edn --model queue --report out.html", "A history of Jepsen, with a page of it"
+    ),
+    HelpExample("fencepost check RUN --also porcupine", "Ask Porcupine too, and compare the verdicts"),
 )
 _GROUPS: Final = {
     "A history FILE": ("form", "model", "keyed", "consistency", "report"),

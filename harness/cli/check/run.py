@@ -10,7 +10,7 @@ from fencepost.harness.cli.check.second_opinions import (
     say_opinions,
     with_opinions,
 )
-from fencepost.harness.cli.output.outcome import Session, exit_code_of, say_last
+from fencepost.harness.cli.output.outcome import CommandSession, exit_code_of, say_last
 from fencepost.harness.plan import read_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
@@ -20,7 +20,7 @@ from fencepost.harness.run.conclude import judge_stored
 def judge_again(folder: Path, *, as_json: bool, others: OtherTools | None = None) -> int:
     """Judge a stored run by its plan, then ask the other tools; returns the exit code."""
     run = store.find_run_folder(folder)
-    with Session() as session:
+    with CommandSession() as session:
         result = judge_stored(run, progress=session.progress)
     seed = read_plan(run / store.PLAN, seed=0).seed
     if others is None:

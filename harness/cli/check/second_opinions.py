@@ -13,7 +13,7 @@ from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.history import Event, History
 from fencepost.harness.interchange.second_opinion.asking import ask, check_asked, check_names, commands_of
-from fencepost.harness.interchange.second_opinion.opinion import Opinion, Question, Skip, Standing
+from fencepost.harness.interchange.second_opinion.opinion import Opinion, ToolQuestion, ToolSkip, ToolStanding
 from fencepost.harness.verdict import Validity, Verdict
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class OtherTools(msgspec.Struct, frozen=True, kw_only=True):
     commands: dict[str, str]
     time_limit_s: float
 
-    def opinions(self, question: Question) -> tuple[Opinion, ...]:
+    def opinions(self, question: ToolQuestion) -> tuple[Opinion, ...]:
         """Ask each tool; Ctrl-C and SIGTERM end the tool and remove its files."""
         with interruptible():
             return ask(self.names, question, time_limit_s=self.time_limit_s, commands=self.commands)
@@ -50,10 +50,10 @@ def other_tools(also: Sequence[str], also_command: Sequence[str], also_time_limi
     return OtherTools(names=names, commands=commands, time_limit_s=limit_ns / 1e9)
 
 
-def question_of_run(history: History, judgement: "Judgement") -> Question:
+def question_of_run(history: History, judgement: "Judgement") -> ToolQuestion:
     """What a run's plan asked that other tools can be asked; else what it asked, which they will not know."""
     verdict = next((v for v in judgement.verdicts if v.checker in _OF_A_RUN), None)
-    return Question(
+    return ToolQuestion(
         events=history.events,
         operations=history.operations,
         model=_OF_A_RUN[verdict.checker] if verdict else judgement.facts.workload,
@@ -67,20 +67,20 @@ def refuse_unasked(path: Path, names: Sequence[str], model: str, guarantee: str)
     for name in names:
         try:
             check_asked(name, model, guarantee)
-        except Skip as skip:
+        except ToolSkip as skip:
             raise UsageError(f"{path}: --also {name}: {skip.reason}", hint=skip.hint) from None
 
 
-def question_of_table(events: Sequence[Event], verdict: Verdict) -> Question:
+def question_of_table(events: Sequence[Event], verdict: Verdict) -> ToolQuestion:
     """What was asked of the transactions of a table; no tool that knows these reads the operations."""
-    return Question(
+    return ToolQuestion(
         events=events, operations=(), model=verdict.checker, guarantee=verdict.guarantee, validity=verdict.validity
     )
 
 
-def question_of_file(history: History, family: "Family", validity: Validity) -> Question:
+def question_of_file(history: History, family: "Family", validity: Validity) -> ToolQuestion:
     """What was asked of a history that stands alone."""
-    return Question(
+    return ToolQuestion(
         events=history.events,
         operations=history.operations,
         model=family.name,
@@ -103,23 +103,23 @@ def opinion_line(opinion: Opinion) -> str:
     """One tool's word on one line."""
     theirs = opinion.validity.value if opinion.validity else ""
     match opinion.standing:
-        case Standing.AGREES:
+        case ToolStanding.AGREES:
             outcome = f"{theirs}, as ours"
-        case Standing.DISAGREES:
+        case ToolStanding.DISAGREES:
             outcome = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is mistaken"
-        case Standing.UNDECIDED:
+        case ToolStanding.UNDECIDED:
             outcome = f"{theirs}, and ours is {opinion.ours.value}: nothing to compare"
-        case Standing.NO_ANSWER:
+        case ToolStanding.NO_ANSWER:
             outcome = f"no answer: {opinion.reason}"
-        case Standing.SKIPPED:
+        case ToolStanding.SKIPPED:
             outcome = f"not asked: {opinion.reason}"
-    took = f" ({opinion.took_s:.2f} s)" if opinion.standing is not Standing.SKIPPED else ""
+    took = f" ({opinion.took_s:.2f} s)" if opinion.standing is not ToolStanding.SKIPPED else ""
     return f"second opinion of {opinion.tool} on {opinion.guarantee}: {outcome}{took}"
 
 
 def exit_code(ours: int, opinions: Sequence[Opinion]) -> int:
     """Ours, unless a tool contradicts it: then a defect of one of the two, and neither verdict may stand."""
-    return int(ExitCode.INTERNAL) if any(o.standing is Standing.DISAGREES for o in opinions) else ours
+    return int(ExitCode.INTERNAL) if any(o.standing is ToolStanding.DISAGREES for o in opinions) else ours
 
 
 def with_opinions(document: dict[str, Any], opinions: Sequence[Opinion], ours: int) -> dict[str, Any]:

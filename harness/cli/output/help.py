@@ -33,7 +33,7 @@ _REST: Final = "Other options"
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class HelpExample:
     """A command line that works as it stands, and what it does; `RUN` in it stands for a run's folder."""
 
     line: str
@@ -46,7 +46,7 @@ class Documented(click.Command):
     def __init__(
         self,
         *args: Any,
-        examples: tuple[Example, ...] = (),
+        examples: tuple[HelpExample, ...] = (),
         groups: Mapping[str, tuple[str, ...]] | None = None,
         **settings: Any,
     ) -> None:
@@ -76,7 +76,7 @@ class Documented(click.Command):
 class DocumentedGroup(click.Group):
     """A command with subcommands whose help ends with examples."""
 
-    def __init__(self, *args: Any, examples: tuple[Example, ...] = (), **settings: Any) -> None:
+    def __init__(self, *args: Any, examples: tuple[HelpExample, ...] = (), **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.examples = examples
 
@@ -115,7 +115,7 @@ def _first_sentence(command: click.Command) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
 
-def write_examples(examples: tuple[Example, ...], formatter: click.HelpFormatter) -> None:
+def write_examples(examples: tuple[HelpExample, ...], formatter: click.HelpFormatter) -> None:
     """Write each example with its sentence above it; lines are not wrapped, so that they can be copied."""
     if examples:
         formatter.write("\nExamples:\n")

@@ -146,7 +146,7 @@ def _history(result: "Result") -> "History | None":
         return None
 
 
-def say_times(results: "Sequence[Result]", made: "Sequence[Made]") -> None:
+def say_times(results: "Sequence[Result]", made: "Sequence[MadeRun]") -> None:
     """After several runs: how often each verdict came out, of which seeds, and the JUnit file of all of them."""
     seeds: dict[str, list[int]] = {}
     judged = iter(results)
@@ -179,7 +179,7 @@ def report_path(result: "Result") -> str:
     return shorten(str(Path(result.folder) / store.REPORT))
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class MadeRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run: its seed, and its folder; or, where there was nothing to judge, why.
 
     `begun` is False for a run that the command never came to, since it was stopped before.
@@ -191,13 +191,13 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     begun: bool = True
 
 
-def junit_path(runs: Sequence[Made]) -> Path | None:
+def junit_path(runs: Sequence[MadeRun]) -> Path | None:
     """Where the file of all runs goes: beside the folder of the first; None when no run has one."""
     folder = next((run.folder for run in runs if run.folder is not None), None)
     return None if folder is None else folder.parent / f"junit-{folder.name}.xml"
 
 
-def junit_of(runs: Sequence[Made]) -> str:
+def junit_of(runs: Sequence[MadeRun]) -> str:
     """The suites of all runs as one document; a run without a readable one is an error of its own."""
     root = ET.Element("testsuites", {"name": "fencepost"})
     for run in runs:
@@ -212,7 +212,7 @@ def junit_of(runs: Sequence[Made]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _suite(run: Made) -> ET.Element:
+def _suite(run: MadeRun) -> ET.Element:
     why = run.failure or f"the run left no readable {store.JUNIT}"
     if run.folder is not None:
         try:
@@ -231,13 +231,13 @@ def _suite(run: Made) -> ET.Element:
 Hears = Callable[[dict[str, Any]], None]
 
 
-class Session:
+class CommandSession:
     """Entered by a command that makes or judges runs."""
 
     progress: Progress
     stop: StopRequest
 
-    def __enter__(self) -> "Session":
+    def __enter__(self) -> "CommandSession":
         self.progress = Progress()
         self.stop = StopRequest()
         self.stop.install()

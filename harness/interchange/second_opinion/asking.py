@@ -12,12 +12,12 @@ from fencepost.harness.base.errors import MachineError, UsageError, unknown_choi
 from fencepost.harness.interchange.second_opinion.installed import GUARANTEE, Installed
 from fencepost.harness.interchange.second_opinion.opinion import (
     LINEARIZABLE,
-    Answer,
     Opinion,
-    Question,
-    Skip,
-    Standing,
     Tool,
+    ToolAnswer,
+    ToolQuestion,
+    ToolSkip,
+    ToolStanding,
     standing,
 )
 from fencepost.harness.interchange.second_opinion.porcupine import Porcupine
@@ -78,29 +78,29 @@ def check_asked(name: str, model: str, guarantee: str) -> None:
     if model not in by_guarantee.get(guarantee, ()):
         models = dict.fromkeys(known for of in by_guarantee.values() for known in of)
         about = f"{', '.join(models)}; for {', '.join(by_guarantee)}"
-        raise Skip(f"it has no model {model} for {guarantee}", f"{name} can judge {about}")
+        raise ToolSkip(f"it has no model {model} for {guarantee}", f"{name} can judge {about}")
 
 
 def ask(
-    names: Sequence[str], question: Question, *, time_limit_s: float, commands: Mapping[str, str]
+    names: Sequence[str], question: ToolQuestion, *, time_limit_s: float, commands: Mapping[str, str]
 ) -> tuple[Opinion, ...]:
     """Ask each tool for its opinion, in this order; each tool has the whole time limit."""
     return tuple(_ask(name, question, time_limit_s, commands.get(name)) for name in dict.fromkeys(names))
 
 
-def _ask(name: str, question: Question, time_limit_s: float, command: str | None) -> Opinion:
+def _ask(name: str, question: ToolQuestion, time_limit_s: float, command: str | None) -> Opinion:
     tool = TOOLS[name]
     began = time.monotonic()
-    answer = Answer(validity=None)
-    stands, hint = Standing.SKIPPED, ""
+    answer = ToolAnswer(validity=None)
+    stands, hint = ToolStanding.SKIPPED, ""
     try:
         check_asked(name, question.model, question.guarantee)
         answer = tool.ask(question, time_limit_s, command)
         stands = standing(question.validity, answer.validity)
-    except Skip as skip:
-        answer, hint = Answer(validity=None, reason=skip.reason), skip.hint
+    except ToolSkip as skip:
+        answer, hint = ToolAnswer(validity=None, reason=skip.reason), skip.hint
     except MachineError as error:
-        answer, hint = Answer(validity=None, reason=error.message), error.hint or ""
+        answer, hint = ToolAnswer(validity=None, reason=error.message), error.hint or ""
     return Opinion(
         tool=name,
         standing=stands,

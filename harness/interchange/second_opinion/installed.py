@@ -21,7 +21,7 @@ import msgspec
 
 from fencepost.harness.history import OpEvent, Outcome
 from fencepost.harness.interchange.formats.jepsen import write_edn
-from fencepost.harness.interchange.second_opinion.opinion import Answer, Question, Skip
+from fencepost.harness.interchange.second_opinion.opinion import ToolAnswer, ToolQuestion, ToolSkip
 from fencepost.harness.runtime.artifacts import tool
 from fencepost.harness.verdict import Validity
 
@@ -49,19 +49,19 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
     def models(self) -> Mapping[str, Sequence[str]]:
         return {guarantee: tuple(models) for guarantee, models in self.questions.items()}
 
-    def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
+    def ask(self, question: ToolQuestion, time_limit_s: float, command: str | None) -> ToolAnswer:
         command_line = self._command(command)
         model = self.questions[question.guarantee][question.model]
         with tempfile.TemporaryDirectory(prefix="fencepost-opinion-") as folder:
             files = _files(question, Path(folder))
             if len(files) > _FILES_MAX:
-                raise Skip(f"{len(files)} keys, each in its own file; at most {_FILES_MAX} files are possible")
+                raise ToolSkip(f"{len(files)} keys, each in its own file; at most {_FILES_MAX} files are possible")
             options = [question.guarantee if option == GUARANTEE else option for option in self.options]
             command_line += ["--model", model, *options, *map(str, files)]
             try:
                 ended = tool.wait_for_end(tool.Command(argv=command_line, timeout_s=time_limit_s, cwd=Path(folder)))
             except OSError as error:
-                raise Skip(f"{command_line[0]} does not start: {error.strerror}", self._remedy()) from None
+                raise ToolSkip(f"{command_line[0]} does not start: {error.strerror}", self._remedy()) from None
             return _answer(ended, files, time_limit_s)
 
     def _command(self, given: str | None) -> list[str]:
@@ -70,14 +70,14 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         try:
             command_line = shlex.split(text)
         except ValueError as error:
-            raise Skip(f"the command {text!r}: {error}", self._remedy()) from None
+            raise ToolSkip(f"the command {text!r}: {error}", self._remedy()) from None
         if command_line:
             return command_line
         for program in self.programs:
             path = shutil.which(program)
             if path is not None:
                 return [path]
-        raise Skip(f"no {' or '.join(self.programs)} on the PATH", self._remedy())
+        raise ToolSkip(f"no {' or '.join(self.programs)} on the PATH", self._remedy())
 
     def _remedy(self) -> str:
         return (
@@ -86,7 +86,7 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def _files(question: Question, folder: Path) -> list[Path]:
+def _files(question: ToolQuestion, folder: Path) -> list[Path]:
     """Write the history as EDN: one file for each key, or one file if it has no keys."""
     shares: dict[str | None, list[OpEvent]] = {}
     for event in question.client_events():
@@ -137,7 +137,7 @@ def _named(event: OpEvent) -> Any:
     return event.value
 
 
-def _answer(ended: tool.Ended, files: Sequence[Path], time_limit_s: float) -> Answer:
+def _answer(ended: tool.ToolEnd, files: Sequence[Path], time_limit_s: float) -> ToolAnswer:
     """Combine the answers: one `false` is enough for invalid; valid needs `true` for every file."""
     answers = {}
     for file in files:
@@ -145,16 +145,16 @@ def _answer(ended: tool.Ended, files: Sequence[Path], time_limit_s: float) -> An
         if line:
             answers[file] = _SAYS[line.group(1)]
     if Validity.INVALID in answers.values():
-        return Answer(validity=Validity.INVALID)
+        return ToolAnswer(validity=Validity.INVALID)
     if ended.status is None:
-        return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
+        return ToolAnswer(validity=None, reason=f"no answer within {time_limit_s:g} s")
     if ended.status != 0 or len(answers) < len(files):
         last = tool.last_lines(ended.stdout + ended.stderr).splitlines()
         heard = f": {last[-1].strip()[:200]}" if last else ""
-        return Answer(
+        return ToolAnswer(
             validity=None,
             reason=f"{len(answers)} of {len(files)} answers could be read; it ended with {ended.status}{heard}",
         )
     if Validity.UNKNOWN in answers.values():
-        return Answer(validity=Validity.UNKNOWN, reason="it answered unknown")
-    return Answer(validity=Validity.VALID)
+        return ToolAnswer(validity=Validity.UNKNOWN, reason="it answered unknown")
+    return ToolAnswer(validity=Validity.VALID)

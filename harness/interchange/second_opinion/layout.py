@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.interchange.second_opinion.opinion import Skip
+from fencepost.harness.interchange.second_opinion.opinion import ToolSkip
 
 #: Numbers of a register's functions: read, write, cas; other objects use the same numbers for their functions.
 _READ: Final = 0
@@ -31,7 +31,7 @@ _EMPTY: Final = 2
 _TOKENS: Final = ("fence", "token", ":fence", ":token")
 
 
-class Layout:
+class _Layout:
     """The rows that go into a file."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def is_ok(op: Operation) -> bool:
     return op.type is Outcome.OK and op.complete_index is not None
 
 
-def _register(layout: Layout, op: Operation) -> None:
+def _register(layout: _Layout, op: Operation) -> None:
     if op.f == "read":
         if is_ok(op):
             layout.add(op, _READ, layout.number(op.result))
@@ -82,7 +82,7 @@ def _register(layout: Layout, op: Operation) -> None:
         layout.add(op, _CAS, layout.number(op.value[0]), layout.number(op.value[1]))
 
 
-def _counter(layout: Layout, op: Operation) -> None:
+def _counter(layout: _Layout, op: Operation) -> None:
     if op.f == "read":
         if is_ok(op):
             layout.add(op, _READ, _small(op.result))
@@ -94,19 +94,19 @@ def _counter(layout: Layout, op: Operation) -> None:
 def _small(number: int) -> int:
     """Refuse a number so large that a history's sum could overflow 64 bits."""
     if abs(number) >= 2**40:
-        raise Skip(f"its sums have 64 bits, and {number} is added or read")
+        raise ToolSkip(f"its sums have 64 bits, and {number} is added or read")
     return number
 
 
-def _mutex(layout: Layout, op: Operation) -> None:
+def _mutex(layout: _Layout, op: Operation) -> None:
     layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE)
 
 
-def _owner_mutex(layout: Layout, op: Operation) -> None:
+def _owner_mutex(layout: _Layout, op: Operation) -> None:
     layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE, op.process)
 
 
-def _fenced_mutex(layout: Layout, op: Operation) -> None:
+def _fenced_mutex(layout: _Layout, op: Operation) -> None:
     if op.f == "release":
         layout.add(op, _RELEASE, op.process)
     elif is_ok(op):
@@ -116,13 +116,13 @@ def _fenced_mutex(layout: Layout, op: Operation) -> None:
         layout.add(op, _ACQUIRE, op.process, value)
 
 
-def _semaphore(layout: Layout, op: Operation) -> None:
+def _semaphore(layout: _Layout, op: Operation) -> None:
     layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE, 1 if op.value is None else op.value)
 
 
-def _queue(layout: Layout, op: Operation) -> None:
+def _queue(layout: _Layout, op: Operation) -> None:
     if op.f == "drain":
-        raise Skip("a drain takes many steps, and it has no model for that", "leave out the drains")
+        raise ToolSkip("a drain takes many steps, and it has no model for that", "leave out the drains")
     if op.f == "enqueue":
         layout.add(op, _ENQUEUE, layout.number(op.value))
     elif is_ok(op) and op.result is None:
@@ -131,7 +131,7 @@ def _queue(layout: Layout, op: Operation) -> None:
         layout.add(op, _DEQUEUE, layout.number(op.result) if is_ok(op) else 0)
 
 
-def _set(layout: Layout, op: Operation) -> None:
+def _set(layout: _Layout, op: Operation) -> None:
     if op.f in ("add", "remove"):
         layout.add(op, _ADD if op.f == "add" else _REMOVE, layout.number(op.value))
     elif is_ok(op) and op.f == "contains":
@@ -145,7 +145,7 @@ def _set(layout: Layout, op: Operation) -> None:
 
 
 #: For each model of ours: the program's name for it, and the function that writes its operations.
-MODELS: Final[Mapping[str, tuple[str, Callable[[Layout, Operation], None]]]] = {
+MODELS: Final[Mapping[str, tuple[str, Callable[[_Layout, Operation], None]]]] = {
     "register": ("register", _register),
     "cas-register": ("register", _register),
     "counter": ("counter", _counter),
@@ -162,7 +162,7 @@ MODELS: Final[Mapping[str, tuple[str, Callable[[Layout, Operation], None]]]] = {
 def write(file: Path, model: str, operations: Iterable[Operation], *, permits: int = 1) -> None:
     """Write the operations to `file`; raise Skip for operations that the program cannot express."""
     name, add = MODELS[model]
-    layout = Layout()
+    layout = _Layout()
     for op in operations:
         if op.type is not Outcome.FAIL:
             add(layout, op)

@@ -12,7 +12,7 @@ from fencepost.harness.verdict import Validity
 LINEARIZABLE: Final = "linearizable"
 
 
-class Standing(StrEnum):
+class ToolStanding(StrEnum):
     """The comparison of two verdicts. `DISAGREES`: one is valid, the other invalid, so one of the two is wrong.
 
     `UNDECIDED`: one of them is unknown. `NO_ANSWER`: the tool gave no answer. `SKIPPED`: the tool was not asked.
@@ -25,7 +25,7 @@ class Standing(StrEnum):
     SKIPPED = "skipped"
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
+class ToolQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A judged history: its operations, the model and guarantee by which it was judged, and our verdict.
 
     `parameter` is the part of the model's name after the colon, as in `semaphore:3`.
@@ -42,7 +42,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
         return [event for event in self.events if type(event) is OpEvent]
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ToolAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's answer: a validity, which may be unknown; or None and the reason why there is no answer."""
 
     validity: Validity | None
@@ -53,7 +53,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     """A tool's answer and our verdict. `took_s` is the time that the tool needed."""
 
     tool: str
-    standing: Standing
+    standing: ToolStanding
     ours: Validity
     guarantee: str
     validity: Validity | None = None
@@ -62,7 +62,7 @@ class Opinion(msgspec.Struct, frozen=True, kw_only=True):
     took_s: float = 0.0
 
 
-class Skip(Exception):
+class ToolSkip(Exception):
     """Raised when a tool cannot be asked; it holds the reason and the remedy."""
 
     def __init__(self, reason: str, hint: str = "") -> None:
@@ -77,14 +77,14 @@ class Tool(Protocol):
     def models(self) -> Mapping[str, Sequence[str]]:
         """Return the models that it can judge, by guarantee."""
 
-    def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
+    def ask(self, question: ToolQuestion, time_limit_s: float, command: str | None) -> ToolAnswer:
         """Return its answer within the limit; raise Skip if it cannot be asked. `command` is the user's command."""
 
 
-def standing(ours: Validity, theirs: Validity | None) -> Standing:
+def standing(ours: Validity, theirs: Validity | None) -> ToolStanding:
     """Compare our verdict with theirs."""
     if theirs is None:
-        return Standing.NO_ANSWER
+        return ToolStanding.NO_ANSWER
     if Validity.UNKNOWN in (ours, theirs):
-        return Standing.UNDECIDED
-    return Standing.AGREES if ours is theirs else Standing.DISAGREES
+        return ToolStanding.UNDECIDED
+    return ToolStanding.AGREES if ours is theirs else ToolStanding.DISAGREES

@@ -15,7 +15,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.interchange.second_opinion.layout import MODELS, write
-from fencepost.harness.interchange.second_opinion.opinion import LINEARIZABLE, Answer, Question
+from fencepost.harness.interchange.second_opinion.opinion import LINEARIZABLE, ToolAnswer, ToolQuestion
 from fencepost.harness.runtime.artifacts import kept, key_of, say, tool
 from fencepost.harness.verdict import Validity
 
@@ -37,7 +37,7 @@ class Porcupine:
     def models(self) -> Mapping[str, Sequence[str]]:
         return {LINEARIZABLE: tuple(MODELS)}
 
-    def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
+    def ask(self, question: ToolQuestion, time_limit_s: float, command: str | None) -> ToolAnswer:
         program = built()
         with tempfile.TemporaryDirectory(prefix="fencepost-opinion-") as folder:
             file = Path(folder) / "history"
@@ -50,19 +50,19 @@ class Porcupine:
         return _answer(ended, time_limit_s)
 
 
-def _answer(ended: tool.Ended, time_limit_s: float) -> Answer:
+def _answer(ended: tool.ToolEnd, time_limit_s: float) -> ToolAnswer:
     if ended.status in (OUT_OF_TIME, None):
-        return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
+        return ToolAnswer(validity=None, reason=f"no answer within {time_limit_s:g} s")
     if ended.status == OUT_OF_MEMORY:
-        return Answer(validity=None, reason=f"no answer within {MEMORY_BYTES >> 30} GiB of memory")
+        return ToolAnswer(validity=None, reason=f"no answer within {MEMORY_BYTES >> 30} GiB of memory")
     try:
         validity = _SAYS[json.loads(ended.stdout)["result"]]
     except (ValueError, KeyError, TypeError):
         last = tool.last_lines(ended.stderr).splitlines()
-        return Answer(validity=None, reason=f"it ended with {ended.status}" + (f": {last[-1]}" if last else ""))
+        return ToolAnswer(validity=None, reason=f"it ended with {ended.status}" + (f": {last[-1]}" if last else ""))
     if validity is Validity.UNKNOWN:
-        return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
-    return Answer(validity=validity)
+        return ToolAnswer(validity=None, reason=f"no answer within {time_limit_s:g} s")
+    return ToolAnswer(validity=validity)
 
 
 def built() -> Path:

@@ -45,7 +45,7 @@ class Command:
     stdout: Path | None = None
 
 
-class Ended(NamedTuple):
+class ToolEnd(NamedTuple):
     """How a program ended. `status` is None when it was killed because its time was over."""
 
     status: int | None
@@ -79,7 +79,7 @@ def run(command: Command, *, what: str, hint: str, excerpt: Callable[[str], str]
     raise MachineError(f"{what}: `{Path(command.argv[0]).name}` {how}\n{output}".rstrip(), hint=hint)
 
 
-def wait_for_end(command: Command) -> Ended:
+def wait_for_end(command: Command) -> ToolEnd:
     """Run a program until it ends or its time is over; no process of it is left when this returns or raises.
 
     Raises OSError when it does not start.
@@ -96,7 +96,7 @@ def wait_for_end(command: Command) -> Ended:
             output.seek(0)
             text = output.read().decode(errors="replace")
         errors.seek(0)
-        return Ended(status, text, errors.read().decode(errors="replace"))
+        return ToolEnd(status, text, errors.read().decode(errors="replace"))
 
 
 def _end_of(command: Command, stop_if_asked: Callable[[], None], output: IO[bytes], errors: IO[bytes]) -> int | None:

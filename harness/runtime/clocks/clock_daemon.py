@@ -19,12 +19,12 @@ from fencepost.harness.runtime.clocks.memory import ClockError, Gone, Unfinished
 from fencepost.harness.runtime.clocks.messages import (
     Arm,
     Armed,
-    Change,
-    Done,
-    Failed,
+    ClockChange,
+    ClockDone,
+    ClockRelease,
     How,
     Message,
-    Release,
+    NotArmed,
     WaitsState,
     decode,
     encode,
@@ -93,15 +93,15 @@ class ClockDaemon:
         match request:
             case Arm():
                 self._arm_node(request)
-            case Change():
+            case ClockChange():
                 if request.node in self._nodes:
                     self._nodes[request.node].settings = request.settings
-            case Release():
+            case ClockRelease():
                 self._release(request)
             case _:
                 raise ValueError(f"a {type(request).__name__} is not a request")
 
-    def _tell(self, report: Armed | Failed | Done) -> None:
+    def _tell(self, report: Armed | NotArmed | ClockDone) -> None:
         self._channel.sendall(encode(report))
 
     # -- arming -------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ class ClockDaemon:
         while known.unfinished and time.monotonic() < deadline:
             time.sleep(_GATE_POLL_S)
             self._scan(known, How.LIVE)
-        self._tell(Done(id=request.id))
+        self._tell(ClockDone(id=request.id))
 
     def _open_gate(self, node: _Node) -> None:
         """Let the gate execute its server, and arm the server before its first instruction; see `gate`.
@@ -174,7 +174,7 @@ class ClockDaemon:
             self._look_at_gate(node)
         members = node.tree.members()
         for pid in node.unfinished.keys() - members:
-            self._tell(Failed(node=node.name, pid=pid, why=node.unfinished.pop(pid), ended=True))
+            self._tell(NotArmed(node=node.name, pid=pid, why=node.unfinished.pop(pid), ended=True))
         for pid in members:
             if pid not in node.processes and pid not in node.refused and not (node.is_gated and gate.is_gate(pid)):
                 self._arm(node, pid, how)
@@ -226,19 +226,19 @@ class ClockDaemon:
             self._tell(Armed(node=node.name, pid=pid, how=How.EXEC, waits=state, took_ms=took_ms, why=why))
 
     def _refuse(self, node: _Node, pid: int, error: Exception) -> None:
-        if isinstance(error, tracing.Stuck):
+        if isinstance(error, tracing.StuckThread):
             # Only the end of this process releases a thread that did not stop.
-            self._tell(Failed(node=node.name, pid=pid, why=str(error)))
+            self._tell(NotArmed(node=node.name, pid=pid, why=str(error)))
             raise error
         if isinstance(error, Gone | Unfinished):
             node.unfinished[pid] = str(error)
             return
         node.refused[pid] = str(error)
-        self._tell(Failed(node=node.name, pid=pid, why=str(error)))
+        self._tell(NotArmed(node=node.name, pid=pid, why=str(error)))
 
     # -- disarming ----------------------------------------------------------------------------------------------------
 
-    def _release(self, request: Release) -> None:
+    def _release(self, request: ClockRelease) -> None:
         node = self._nodes.pop(request.node, None)
         if node is not None:
             if node.gate_was_seen:
@@ -250,11 +250,11 @@ class ClockDaemon:
                 except Gone:
                     continue
                 except (ClockError, OSError) as error:
-                    self._tell(Failed(node=node.name, pid=pid, why=str(error)))
-                    if isinstance(error, tracing.Stuck):
+                    self._tell(NotArmed(node=node.name, pid=pid, why=str(error)))
+                    if isinstance(error, tracing.StuckThread):
                         raise
             node.close()
-        self._tell(Done(id=request.id))
+        self._tell(ClockDone(id=request.id))
 
 
 class _Nested:

@@ -10,7 +10,16 @@ from typing import Final
 
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.clocks.memory import ClockError
-from fencepost.harness.runtime.clocks.messages import Arm, Armed, Change, Done, Failed, Release, decode, encode
+from fencepost.harness.runtime.clocks.messages import (
+    Arm,
+    Armed,
+    ClockChange,
+    ClockDone,
+    ClockRelease,
+    NotArmed,
+    decode,
+    encode,
+)
 from fencepost.harness.runtime.clocks.setting import Settings
 
 _MODULE: Final = "fencepost.harness.runtime.clocks.clock_daemon"
@@ -23,7 +32,7 @@ _END_S: Final = 5.0
 class DaemonClient:
     """A running clock daemon. `on_report` is called on the event loop with each report, before the request's answer."""
 
-    def __init__(self, on_report: Callable[[Armed | Failed], None], on_end: Callable[[], None]) -> None:
+    def __init__(self, on_report: Callable[[Armed | NotArmed], None], on_end: Callable[[], None]) -> None:
         self._on_report = on_report
         self._on_end = on_end
         self._count = 0
@@ -58,18 +67,18 @@ class DaemonClient:
 
     def change(self, node: str, settings: Settings) -> None:
         """Choose the settings that new processes of the node get from now on."""
-        self._send(encode(Change(node=node, settings=settings)))
+        self._send(encode(ClockChange(node=node, settings=settings)))
 
     async def release(self, node: str) -> None:
         """Disarm the node's processes and forget them. Raises ClockError."""
-        await self._ask(lambda number: Release(id=number, node=node))
+        await self._ask(lambda number: ClockRelease(id=number, node=node))
 
     async def close(self) -> None:
         """End the daemon, which releases every process that it holds. Idempotent."""
         self._end()
         await asyncio.to_thread(self._reap)
 
-    async def _ask(self, make: Callable[[int], Arm | Release]) -> None:
+    async def _ask(self, make: Callable[[int], Arm | ClockRelease]) -> None:
         answer = self._request(make)
         try:
             async with asyncio.timeout(_ANSWER_S):
@@ -77,7 +86,7 @@ class DaemonClient:
         except TimeoutError:
             raise ClockError(f"the clock daemon did not answer within {_ANSWER_S:g} s") from None
 
-    def _request(self, make: Callable[[int], Arm | Release]) -> "asyncio.Future[None]":
+    def _request(self, make: Callable[[int], Arm | ClockRelease]) -> "asyncio.Future[None]":
         self._count += 1
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._open[self._count] = answer
@@ -104,11 +113,11 @@ class DaemonClient:
             return
         *lines, self._rest = (self._rest + data).split(b"\n")
         for message in map(decode, lines):
-            if isinstance(message, Done):
+            if isinstance(message, ClockDone):
                 answer = self._open.pop(message.id, None)
                 if answer is not None and not answer.done():
                     answer.set_result(None)
-            elif isinstance(message, Armed | Failed):
+            elif isinstance(message, Armed | NotArmed):
                 self._on_report(message)
 
     def _end(self) -> None:

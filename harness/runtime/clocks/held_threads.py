@@ -36,7 +36,7 @@ _libc.ptrace.restype = ctypes.c_long
 _libc.ptrace.argtypes = [ctypes.c_long] * 4
 
 
-class Stuck(ClockError):
+class StuckThread(ClockError):
     """Raised when a thread did not stop. It is still traced: only the end of this process surely releases it."""
 
 
@@ -88,10 +88,10 @@ def tracer_of(proc_number: int) -> int:
 
 def hold(pid: int) -> Hold:
     """Choose the gentlest way to hold this process: ptrace, unless another program traces it."""
-    return Stopped(pid) if tracer_of(pid) else Traced(pid)
+    return _Stopped(pid) if tracer_of(pid) else _Traced(pid)
 
 
-class Traced:
+class _Traced:
     """A hold of all threads by ptrace."""
 
     def __init__(self, pid: int) -> None:
@@ -141,7 +141,7 @@ class Traced:
             yield _registers(thread)
 
 
-class Stopped:
+class _Stopped:
     """A hold of all threads by SIGSTOP, for a process that another program traces; a stopped process stays stopped.
 
     A thread may also stand still for a moment because its tracer inspects it. So a thread counts as stopped only when
@@ -245,7 +245,7 @@ def wait(thread: int, deadline: float) -> int | None:
         if number:
             return status
         if time.monotonic() > deadline:
-            raise Stuck(f"thread {thread} did not stop within {DEADLINE_S:g} s; is it frozen?")
+            raise StuckThread(f"thread {thread} did not stop within {DEADLINE_S:g} s; is it frozen?")
         time.sleep(_POLL_S)
 
 

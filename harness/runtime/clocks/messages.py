@@ -33,7 +33,7 @@ class WaitsState(StrEnum):
 class Arm:
     """Arm all processes of the node whose first one is `pid` (as /proc numbers it), now and later.
 
-    With `through_gate` the first one is a gate to open. The answer is `Done`, once the present processes are armed.
+    With `through_gate` the first one is a gate to open. The answer is `ClockDone`, once all present ones are armed.
     """
 
     id: int
@@ -44,7 +44,7 @@ class Arm:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ClockChange:
     """Give new processes of the node these settings from now on. There is no answer."""
 
     node: str
@@ -52,8 +52,8 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """Disarm all processes of the node and forget it. The answer is `Done`."""
+class ClockRelease:
+    """Disarm all processes of the node and forget it. The answer is `ClockDone`."""
 
     id: int
     node: str
@@ -72,7 +72,7 @@ class Armed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class NotArmed:
     """Report that a process could not be armed or disarmed; `ended` means that it ended in that time."""
 
     node: str
@@ -82,21 +82,23 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Done:
+class ClockDone:
     """Report that the request `id` is done; the reports of all processes came before."""
 
     id: int
 
 
-Message = Arm | Change | Release | Armed | Failed | Done
+Message = Arm | ClockChange | ClockRelease | Armed | NotArmed | ClockDone
 
-_KINDS: Final[dict[str, type[Message]]] = {kind.__name__: kind for kind in (Arm, Change, Release, Armed, Failed, Done)}
+_KINDS: Final[dict[str, type[Message]]] = {
+    kind.__name__: kind for kind in (Arm, ClockChange, ClockRelease, Armed, NotArmed, ClockDone)
+}
 
 
 def encode(message: Message) -> bytes:
     """Write a message as one line."""
     fields: dict[str, Any] = asdict(message)
-    if isinstance(message, Arm | Change):
+    if isinstance(message, Arm | ClockChange):
         fields["settings"] = message.settings.pack().hex()
     return json.dumps({"kind": type(message).__name__, **fields}).encode() + b"\n"
 
@@ -104,7 +106,7 @@ def encode(message: Message) -> bytes:
 def decode(line: bytes) -> Message:
     fields = json.loads(line)
     kind = _KINDS[fields.pop("kind")]
-    if kind in (Arm, Change):
+    if kind in (Arm, ClockChange):
         fields["settings"] = Settings.unpack(bytes.fromhex(fields["settings"]))
     if kind is Armed:
         fields |= {"how": How(fields["how"]), "waits": WaitsState(fields["waits"])}

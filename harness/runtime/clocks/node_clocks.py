@@ -16,7 +16,7 @@ from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.daemon_client import DaemonClient, proc_number
 from fencepost.harness.runtime.clocks.memory import ClockError, Gone, Unfinished
-from fencepost.harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
+from fencepost.harness.runtime.clocks.messages import Armed, How, NotArmed, WaitsState
 from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.clocks.process_tree import ProcessTree
 from fencepost.harness.runtime.clocks.setting import Settings
@@ -39,7 +39,7 @@ class ClockedNode:
     in_force: bool = False
     processes: dict[int, ClockedProcess] = field(default_factory=dict)
     armed: dict[int, Armed] = field(default_factory=dict)
-    failures: list[Failed] = field(default_factory=list)
+    failures: list[NotArmed] = field(default_factory=list)
     tree: ProcessTree | None = None
     gated: bool = False
     #: The daemon that armed the processes, and that can therefore disarm them.
@@ -57,7 +57,7 @@ class ClockedNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ClockReadings:
     """The settings read back from all processes of a node: their number, and a sentence for each fault.
 
     `coming` counts processes that have just begun: within milliseconds they are armed or reported as failures.
@@ -135,7 +135,7 @@ class NodeClocks:
         if restart is not None:
             await asyncio.wait({restart}, timeout=_RESTART_S)
 
-    def read_back(self, kept: ClockedNode) -> Reading:
+    def read_back(self, kept: ClockedNode) -> ClockReadings:
         """Read the settings back from every process that the node has now."""
         wrong: list[str] = []
         coming: list[int] = []
@@ -159,7 +159,7 @@ class NodeClocks:
             except ClockError as error:
                 wrong.append(f"process {pid}: {error}")
         states = sorted({_armed_text(kept.armed[pid]) for pid in members if pid in kept.armed})
-        return Reading(processes=len(members), wrong=tuple(wrong), how=", ".join(states), coming=tuple(coming))
+        return ClockReadings(processes=len(members), wrong=tuple(wrong), how=", ".join(states), coming=tuple(coming))
 
     def untranslated(self, kept: ClockedNode) -> list[str]:
         """Return why timed waits do not follow the clocks, for the processes whose waits must be translated."""
@@ -225,11 +225,11 @@ class NodeClocks:
             self._ended.append(self._client)
             self._client = None
 
-    def _reported(self, report: Armed | Failed) -> None:
+    def _reported(self, report: Armed | NotArmed) -> None:
         kept = self._nodes.get(report.node)
         if kept is None:
             return
-        if isinstance(report, Failed):
+        if isinstance(report, NotArmed):
             kept.failures.append(report)
             if kept.in_force and not report.ended and kept.name not in self._restarts:
                 # A new process keeps true time, so earlier statements on the node's clocks no longer hold.
@@ -286,7 +286,7 @@ class NodeClocks:
                     await kept.armed_by.arm(kept.name, first, kept.settings)
             await self._settled(kept)
         except (ClockError, TimeoutError) as error:
-            kept.failures.append(Failed(node=kept.name, pid=first or 0, why=str(error) or "not armed in time"))
+            kept.failures.append(NotArmed(node=kept.name, pid=first or 0, why=str(error) or "not armed in time"))
             if kept.tree is not None:
                 await _open_gates(kept.tree)
         finally:
@@ -339,4 +339,4 @@ def _shares_files(pid: int) -> bool:
         return False
 
 
-__all__ = ["ClockedNode", "How", "NodeClocks", "Reading"]
+__all__ = ["ClockReadings", "ClockedNode", "How", "NodeClocks"]

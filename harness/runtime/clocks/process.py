@@ -104,7 +104,7 @@ class ClockedProcess:
         if self.is_armed:
             self.set(settings)
             return
-        image = vdso.Image(self._raw)
+        image = vdso.VdsoImage(self._raw)
         if self._head is None:
             self._head = self._lay_out(image)
         self._check()
@@ -134,7 +134,7 @@ class ClockedProcess:
         """Search again for waits that another writer has translated by now."""
         self.waits = TimedWaits.find(self._memory)
 
-    def _lay_out(self, image: vdso.Image) -> int:
+    def _lay_out(self, image: vdso.VdsoImage) -> int:
         """Write the functions into unused bytes; return their address."""
         functions = code.functions()
         at = self._start + image.room_for(len(functions.code))
@@ -211,7 +211,7 @@ def _words_like(stack: bytes, ranges: Sequence[tuple[int, int]]) -> Iterator[int
 
 def entries(raw: bytes) -> bytes:
     """Return the first bytes of every hooked function of a vDSO."""
-    return b"".join(raw[place.at : place.at + 8] for place in vdso.Image(raw).hooked if place is not None)
+    return b"".join(raw[place.at : place.at + 8] for place in vdso.VdsoImage(raw).hooked if place is not None)
 
 
 def _own_entries() -> bytes:
@@ -233,7 +233,7 @@ def why_not_here() -> str | None:
     if not code.is_known_here():
         return f"there is no machine code for {code.ARCHITECTURE_HERE} yet, only for {code.ARCHITECTURE}"
     try:
-        image = vdso.Image(own_image())
+        image = vdso.VdsoImage(own_image())
         _ = image.hooked
         image.room_for(len(code.functions().code))
     except (ClockError, OSError, struct.error) as error:

@@ -20,14 +20,14 @@ JUMP_BYTES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class _Place:
     """The position of a function: its offset from the image's start, and its length."""
 
     at: int
     size: int
 
 
-class Image:
+class VdsoImage:
     """One vDSO, made from its bytes; raises ClockError for bytes that are not a vDSO."""
 
     def __init__(self, raw: bytes) -> None:
@@ -39,7 +39,7 @@ class Image:
         self._symbols = self._read_symbols()
 
     @property
-    def hooked(self) -> tuple[Place | None, Place | None, Place | None]:
+    def hooked(self) -> tuple[_Place | None, _Place | None, _Place | None]:
         """Return the three functions of HOOKED; the last two may be absent."""
         first, second, third = (next((self._symbols[n] for n in names if n in self._symbols), None) for names in HOOKED)
         if first is None:
@@ -73,7 +73,7 @@ class Image:
             headers.append((kind, offset, address, size))
         return headers
 
-    def _read_symbols(self) -> dict[str, Place]:
+    def _read_symbols(self) -> dict[str, _Place]:
         programs = self._programs()
         base = next((address for kind, offset, address, _ in programs if kind == _PT_LOAD and offset == 0), 0)
         dynamic = next(((offset, size) for kind, offset, _, size in programs if kind == _PT_DYNAMIC), None)
@@ -96,7 +96,7 @@ class Image:
             start = tags[_DT_STRTAB] + name_at
             name = self.raw[start : self.raw.index(b"\0", start)].decode(errors="replace")
             if section and value:
-                symbols[name] = Place(value - base, size)
+                symbols[name] = _Place(value - base, size)
         return symbols
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _TAIL_BYTES: Final = 64 << 10
 
 
-class LogFollower:
+class ContainerLog:
     """Appends the output of one container to `path` until it has ended and everything was read."""
 
     def __init__(self, client: "DockerClient", container_id: str, path: Path) -> None:

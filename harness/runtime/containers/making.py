@@ -41,7 +41,7 @@ _MEMORY_OF_OURS: Final = "1g"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Making:
+class ClusterMaking:
     """Everything that one container is made from. `joining` comes from the fabric; `data_files` fill a new volume."""
 
     image: str
@@ -57,7 +57,7 @@ class Making:
 
 
 @dataclass(slots=True)
-class Made:
+class MadeContainers:
     """Filled while a container is made, so that after a failure the caller knows what to remove."""
 
     container_id: str = ""
@@ -65,7 +65,7 @@ class Made:
     ended: bool = False
 
 
-def make_and_start(client: "DockerClient", making: Making, made: Made) -> None:
+def make_and_start(client: "DockerClient", making: ClusterMaking, made: MadeContainers) -> None:
     """Create, fill and start the container; `made` records how far it came. Raises the errors of the SDK."""
     # testcontainers would pull a missing image.
     client.images.get(making.image)
@@ -120,7 +120,7 @@ def _environment(client: "DockerClient") -> dict[str, str]:
     return environment
 
 
-def _fill_volume(client: "DockerClient", making: Making, made: Made) -> None:
+def _fill_volume(client: "DockerClient", making: ClusterMaking, made: MadeContainers) -> None:
     """Put the files of a new volume there, through a container that never runs.
 
     testcontainers puts everything at "/", and Podman looks up only that path: what lies below a volume would be hidden.
@@ -141,7 +141,7 @@ def _fill_volume(client: "DockerClient", making: Making, made: Made) -> None:
     made.container_id = ""
 
 
-def _arguments(making: Making) -> dict[str, Any]:
+def _arguments(making: ClusterMaking) -> dict[str, Any]:
     from docker.types import LogConfig, Ulimit
 
     arguments: dict[str, Any] = {

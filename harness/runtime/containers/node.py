@@ -17,16 +17,16 @@ from fencepost.harness.runtime.containers.engine.calls import EngineCalls
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
 from fencepost.harness.runtime.containers.engine.events import EngineEvents
 from fencepost.harness.runtime.containers.exits import ExitWatch
-from fencepost.harness.runtime.containers.log import LogFollower, tail
+from fencepost.harness.runtime.containers.log import ContainerLog, tail
 from fencepost.harness.runtime.linux import cgroup, processes
-from fencepost.harness.runtime.node import Evidence, Exit, NodeSpec, NodeState, Place
+from fencepost.harness.runtime.node import Exit, NodeSpec, NodeState, Place, ProcessEvidence
 from fencepost.harness.runtime.node_state import KnownNode
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
     from fencepost.harness.runtime.containers.data import Volume
-    from fencepost.harness.runtime.containers.making import Made, Making
+    from fencepost.harness.runtime.containers.making import ClusterMaking, MadeContainers
     from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
 
 P = ParamSpec("P")
@@ -65,7 +65,7 @@ class ContainerNode(KnownNode):
         self._filled = False
         self._is_wiped = False
         self._container: Container | None = None
-        self._follower: LogFollower | None = None
+        self._follower: ContainerLog | None = None
         self._clearing: asyncio.Task[None] | None = None
         self._exits = ExitWatch(self.name, self._report)
         #: Start, kill, pause and resume wait for each other: no kill may miss a process that is just being born.
@@ -111,10 +111,10 @@ class ContainerNode(KnownNode):
             await self._start()
 
     async def _start(self) -> None:
-        from fencepost.harness.runtime.containers.making import Made, keep_copies
+        from fencepost.harness.runtime.containers.making import MadeContainers, keep_copies
 
         self._habitat.events.refuse_if_gone()
-        making, made = self._making(), Made()
+        making, made = self._making(), MadeContainers()
         keep_copies(self._place.kept, self.spec.files)
         launching = self._habitat.calls.begin(self._launch, making, made)
         try:
@@ -132,20 +132,20 @@ class ContainerNode(KnownNode):
         self._incarnation += 1
         self._state = NodeState.RUNNING
         self._exits.begin(self._incarnation)
-        self._follower = LogFollower(self._habitat.client, made.container_id, self.log)
+        self._follower = ContainerLog(self._habitat.client, made.container_id, self.log)
         try:
             await self._tell_started(self)
         finally:
             self._habitat.events.watch(made.container_id, self._died)
 
-    def _making(self) -> "Making":
-        from fencepost.harness.runtime.containers.making import Making
+    def _making(self) -> "ClusterMaking":
+        from fencepost.harness.runtime.containers.making import ClusterMaking
 
         argv = self._wrapped_argv()
         habitat, number = self._habitat, self._launches
         self._launches += 1
         assert self._volume is not None, "given by realise"
-        return Making(
+        return ClusterMaking(
             image=self.spec.image or habitat.image,
             of_ours=habitat.of_ours,
             name=f"{habitat.prefix}-{self.name}-{number}",
@@ -158,7 +158,7 @@ class ContainerNode(KnownNode):
             data_files=None if self._filled and not self._is_wiped else self.spec.data_files,
         )
 
-    def _launch(self, making: "Making", made: "Made") -> None:
+    def _launch(self, making: "ClusterMaking", made: "MadeContainers") -> None:
         """Remove the earlier container, and its data where they were wiped; make the new one. Runs in a thread."""
         from fencepost.harness.runtime.containers.making import make_and_start
 
@@ -169,11 +169,11 @@ class ContainerNode(KnownNode):
         with asking(f"node {self.name} cannot be started", hint=f"its command is: {' '.join(making.argv)[:300]}"):
             make_and_start(self._habitat.client, making, made)
 
-    def _is_on_this_machine(self, made: "Made") -> bool:
+    def _is_on_this_machine(self, made: "MadeContainers") -> bool:
         """Whether the process number that the engine tells means the same process here."""
         return self._habitat.engine.same_kernel and made.pid is not None and cgroup.belongs(made.pid, made.container_id)
 
-    async def _clear(self, launching: "asyncio.Future[None]", made: "Made") -> None:
+    async def _clear(self, launching: "asyncio.Future[None]", made: "MadeContainers") -> None:
         """Remove what a failed start still makes; what stays is found by its label when the cluster is closed."""
         await asyncio.wait({launching})
         if made.container_id:
@@ -286,9 +286,9 @@ class ContainerNode(KnownNode):
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
-    async def evidence(self) -> Evidence:
+    async def evidence(self) -> ProcessEvidence:
         if self._container is None:
-            return Evidence(NodeState.NEW, "no container yet")
+            return ProcessEvidence(NodeState.NEW, "no container yet")
         return await self._call(container_look.look, self._habitat.client, self._container.id, self._container.pid)
 
     def cpu_ns(self) -> int:

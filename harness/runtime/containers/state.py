@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.linux import cgroup as container_cgroup
-from fencepost.harness.runtime.node import Evidence, NodeState
+from fencepost.harness.runtime.node import NodeState, ProcessEvidence
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 _STANDSTILL_S: Final = 0.05
 
 
-def look(client: "DockerClient", container_id: str, pid: int | None) -> Evidence:
+def look(client: "DockerClient", container_id: str, pid: int | None) -> ProcessEvidence:
     """`pid` is the container's first process as this machine numbers it; None where it is on another kernel."""
     state = state_of(client, container_id)
     text = f"the engine says {state.get('Status') or 'gone'}"
     if not state.get("Running") and not state.get("Paused"):
         if pid is not None and container_cgroup.belongs(pid, container_id):
-            return Evidence(NodeState.RUNNING, f"{text}, but process {pid} is there")
-        return Evidence(NodeState.DEAD, f"{text}, status {state.get('ExitCode', 'unknown')}")
+            return ProcessEvidence(NodeState.RUNNING, f"{text}, but process {pid} is there")
+        return ProcessEvidence(NodeState.DEAD, f"{text}, status {state.get('ExitCode', 'unknown')}")
     frozen = container_cgroup.is_frozen(pid) if pid is not None else None
     if pid is not None and frozen is not None:
         count = container_cgroup.threads(pid)
         text = f"freezer {'frozen' if frozen else 'thawed'}, {count} threads, {text}"
-        return Evidence(NodeState.PAUSED if frozen else NodeState.RUNNING, text)
+        return ProcessEvidence(NodeState.PAUSED if frozen else NodeState.RUNNING, text)
     if not state.get("Paused"):
-        return Evidence(NodeState.RUNNING, text)
+        return ProcessEvidence(NodeState.RUNNING, text)
     used_ns = _used_ns(client, container_id)
-    return Evidence(
+    return ProcessEvidence(
         NodeState.RUNNING if used_ns else NodeState.PAUSED,
         f"{text}, {used_ns / 1e6:g} ms of processor time in {_STANDSTILL_S * 1e3:g} ms",
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.disks.trace_log import Calls, read_log
+from fencepost.harness.runtime.disks.trace_log import TracedCalls, read_log
 
 #: Longest wait for strace to attach, on a busy machine too; it never attaches to a frozen process.
 _ATTACH_S: Final = 4.0
@@ -68,7 +68,7 @@ class Tracer:
                 raise HarnessError(f"strace could not be attached to process {self.pid}: {reason}")
             await asyncio.sleep(_LOOK_S)
 
-    def calls(self) -> Calls:
+    def calls(self) -> TracedCalls:
         return read_log(self.log)
 
     def let_die(self) -> None:

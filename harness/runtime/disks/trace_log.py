@@ -24,7 +24,7 @@ _TOOK: Final = re.compile(r"<(\d+\.\d+)>\s*$")
 
 
 @dataclass(slots=True)
-class Calls:
+class TracedCalls:
     """The calls of a log: those affected, by name; the times of delayed ones; (call, file) of those not returned."""
 
     affected: Counter[str] = field(default_factory=Counter)
@@ -35,25 +35,25 @@ class Calls:
     def count(self) -> int:
         return self.affected.total()
 
-    def __add__(self, other: "Calls") -> "Calls":
-        return Calls(
+    def __add__(self, other: "TracedCalls") -> "TracedCalls":
+        return TracedCalls(
             affected=self.affected + other.affected,
             took_s=[*self.took_s, *other.took_s],
             unreturned=[*self.unreturned, *other.unreturned],
         )
 
 
-def read_log(path: Path) -> Calls:
+def read_log(path: Path) -> TracedCalls:
     """Read the log as it is now; an absent one has no calls."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
-        return Calls()
+        return TracedCalls()
     return read_calls(text)
 
 
-def read_calls(text: str) -> Calls:
-    calls = Calls()
+def read_calls(text: str) -> TracedCalls:
+    calls = TracedCalls()
     open_calls: dict[str, tuple[str, str]] = {}
     for line in text.splitlines():
         begun, resumed = _BEGUN.match(line), _RESUMED.match(line)

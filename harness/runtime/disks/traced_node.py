@@ -14,7 +14,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.disks.strace import Tampering, Tracer, tracers_of
-from fencepost.harness.runtime.disks.trace_log import Calls
+from fencepost.harness.runtime.disks.trace_log import TracedCalls
 from fencepost.harness.runtime.node import Node
 
 #: System calls by the value of `calls=`. A server writes its sockets with the same calls as its files.
@@ -74,9 +74,9 @@ class TracedNode:
             await self._tracers[-1].attached()
         self._follows = self._by_path and follow
 
-    def calls(self) -> Calls:
+    def calls(self) -> TracedCalls:
         """Return what the logs of all tracers show so far."""
-        total = Calls()
+        total = TracedCalls()
         for tracer in self._tracers:
             total += tracer.calls()
         return total

@@ -20,7 +20,7 @@ from typing import ParamSpec, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.linux import namespaces, processes
-from fencepost.harness.runtime.node import Evidence, Exit, NodeSpec, NodeState, Place
+from fencepost.harness.runtime.node import Exit, NodeSpec, NodeState, Place, ProcessEvidence
 from fencepost.harness.runtime.node_state import KnownNode
 
 P = ParamSpec("P")
@@ -224,14 +224,14 @@ class LabNode(KnownNode):
             processes.signal_group(self._process.pid, signal.SIGCONT)
             self._state = NodeState.RUNNING
 
-    async def evidence(self) -> Evidence:
+    async def evidence(self) -> ProcessEvidence:
         """Read the state of every thread of every process of the group from the kernel."""
         states = list(self.thread_states().values())
         if not states:
-            return Evidence(NodeState.NEW if self._process is None else NodeState.DEAD, "no thread left")
+            return ProcessEvidence(NodeState.NEW if self._process is None else NodeState.DEAD, "no thread left")
         halted = sum(state in "Tt" for state in states)
         state = NodeState.PAUSED if halted == len(states) else NodeState.RUNNING
-        return Evidence(state, f"{halted} of {len(states)} threads stopped")
+        return ProcessEvidence(state, f"{halted} of {len(states)} threads stopped")
 
     def thread_states(self) -> dict[int, str]:
         """Return the state letter ("R", "S", "T", ...) of every thread of the node; empty when none is left."""

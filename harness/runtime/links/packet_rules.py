@@ -184,5 +184,5 @@ class LinkMap:
         self._kernel.close()
 
 
-def _verdicts(state: State) -> dict[bytes, nftables.Verdict]:
+def _verdicts(state: State) -> dict[bytes, nftables.PacketVerdict]:
     return {key: VERDICTS[effect] for key, effect in state.items()}

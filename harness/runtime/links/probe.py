@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from fencepost.harness.runtime.links.probe_socket import PORT, ProbeSocket, Seen
+from fencepost.harness.runtime.links.probe_socket import PORT, ProbeSocket, SeenProbe
 from fencepost.harness.runtime.network import Link, Reach
 
 __all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
@@ -21,7 +21,7 @@ __all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
 _TAG: Final = struct.Struct(">QHH")
 
 #: Receives each probe whose fate is known.
-Tell = Callable[[Seen], None]
+Tell = Callable[[SeenProbe], None]
 
 
 def open_socket(address: str) -> ProbeSocket:
@@ -162,7 +162,7 @@ class Prober:
                 self._waiting.pop(tag, None)
         return {link: reaches.get(link, Reach.DROPPED) for link in distinct}
 
-    def tell(self, seen: Seen) -> None:
+    def tell(self, seen: SeenProbe) -> None:
         """Record the fate of a probe; ignore a probe that nobody waits for any more."""
         waiting = self._waiting.get(seen.tag)
         if waiting is not None:

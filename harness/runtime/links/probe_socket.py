@@ -25,7 +25,7 @@ _ERROR_NUMBER: Final = struct.Struct("=I")
 _SEND_ATTEMPTS: Final = 64
 
 
-class Seen(NamedTuple):
+class SeenProbe(NamedTuple):
     """The fate of a probe; for an arrived probe `source` is the address and port that it came from."""
 
     tag: bytes
@@ -44,7 +44,7 @@ class ProbeSocket:
         except OSError:
             self._socket.close()
             raise
-        self._refused: list[Seen] = []
+        self._refused: list[SeenProbe] = []
         self._took_errors = False
 
     def fileno(self) -> int:
@@ -76,7 +76,7 @@ class ProbeSocket:
         """Say whether `send` met refusals, which do not make the socket readable; `receive` returns them."""
         return bool(self._refused)
 
-    def receive(self) -> Iterator[Seen]:
+    def receive(self) -> Iterator[SeenProbe]:
         """Yield every fate that is known so far and was not yielded before."""
         yield from self._refused
         self._refused.clear()
@@ -95,11 +95,11 @@ class ProbeSocket:
                 data = data[len(ASK) :]
                 self.send(data, source)
             else:
-                yield Seen(data, Reach.OPEN, source)
+                yield SeenProbe(data, Reach.OPEN, source)
 
-    def _read_errors(self) -> list[Seen]:
+    def _read_errors(self) -> list[SeenProbe]:
         """Read the ICMP errors, each of which contains its datagram. Only "port unreachable" is a refusal."""
-        seen: list[Seen] = []
+        seen: list[SeenProbe] = []
         while True:
             try:
                 tag, ancillary, _, _ = self._socket.recvmsg(_LENGTH_MAX, 512, socket.MSG_ERRQUEUE)
@@ -107,7 +107,7 @@ class ProbeSocket:
                 return seen
             self._took_errors = True
             if any(_ERROR_NUMBER.unpack_from(data)[0] == errno.ECONNREFUSED for _, _, data in ancillary):
-                seen.append(Seen(tag, Reach.RESET))
+                seen.append(SeenProbe(tag, Reach.RESET))
 
     def close(self) -> None:
         self._socket.close()

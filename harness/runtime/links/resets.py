@@ -31,7 +31,7 @@ def _pairs(links: Iterable[Link], known: Container[str]) -> list[tuple[str, str]
 
 
 class IdleConnections:
-    """`harness.runtime.network.Witness`."""
+    """`harness.runtime.network.PairedConnections`."""
 
     _numbers: Final = itertools.count()
 

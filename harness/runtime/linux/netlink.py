@@ -61,7 +61,7 @@ def message(kind: int, flags: int, body: bytes, sequence: int) -> bytes:
     return _HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body
 
 
-class Reply:
+class NetlinkReply:
     """One message from the kernel: its kind, sequence and body; for an acknowledgement its error."""
 
     __slots__ = ("body", "errno", "kind", "sequence", "text")
@@ -122,13 +122,13 @@ class Netlink:
     def send(self, data: bytes) -> None:
         self._socket.send(data)
 
-    def receive(self) -> Iterator[Reply]:
+    def receive(self) -> Iterator[NetlinkReply]:
         """Yield the messages of the next datagram; raise TimeoutError when none comes."""
         data = self._socket.recv(1 << 18)
         at = 0
         while at + _HEADER.size <= len(data):
             length, kind, flags, sequence, _ = _HEADER.unpack_from(data, at)
-            yield Reply(kind, flags, sequence, data[at + _HEADER.size : at + length])
+            yield NetlinkReply(kind, flags, sequence, data[at + _HEADER.size : at + length])
             at += (length + 3) & ~3
 
     def drain(self) -> None:

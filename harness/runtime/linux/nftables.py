@@ -15,7 +15,7 @@ from fencepost.harness.runtime.linux.netlink import (
     CREATE,
     REQUEST,
     Netlink,
-    Reply,
+    NetlinkReply,
     attribute,
     attributes,
     message,
@@ -32,26 +32,26 @@ HOOK_FORWARD: Final = 2
 HOOK_OUTPUT: Final = 3
 
 
-class Verdict(NamedTuple):
+class PacketVerdict(NamedTuple):
     """The decision on a packet: a code, and the chain for jump and goto."""
 
     code: int
     chain: str | None = None
 
 
-DROP: Final = Verdict(0)
-ACCEPT: Final = Verdict(1)
+DROP: Final = PacketVerdict(0)
+ACCEPT: Final = PacketVerdict(1)
 
 
-def goto(chain: str) -> Verdict:
-    return Verdict(-4, chain)
+def goto(chain: str) -> PacketVerdict:
+    return PacketVerdict(-4, chain)
 
 
 def _be32(value: int) -> bytes:
     return struct.pack(">i" if value < 0 else ">I", value)
 
 
-def _verdict(verdict: Verdict) -> bytes:
+def _verdict(verdict: PacketVerdict) -> bytes:
     """NFTA_DATA_VERDICT with its code and chain."""
     inner = [attribute(1, _be32(verdict.code))]
     if verdict.chain is not None:
@@ -151,7 +151,7 @@ def look_up_verdict(map_name: str, map_id: int) -> Expression:
     )
 
 
-def conclude(verdict: Verdict) -> Expression:
+def conclude(verdict: PacketVerdict) -> Expression:
     return _expression("immediate", attribute(1, _be32(0)), attribute(2, [_verdict(verdict)]))
 
 
@@ -216,7 +216,7 @@ class Batch:
     def flush_map(self, name: str) -> None:
         self._add(14, [attribute(2, name)], 0)
 
-    def add_elements(self, name: str, elements: Mapping[bytes, Verdict]) -> None:
+    def add_elements(self, name: str, elements: Mapping[bytes, PacketVerdict]) -> None:
         if not elements:
             return  # the kernel refuses an empty list
         items = [
@@ -255,13 +255,13 @@ class Nftables(Netlink):
                     return
 
     @staticmethod
-    def _error(reply: Reply, first: int, count: int) -> OSError:
+    def _error(reply: NetlinkReply, first: int, count: int) -> OSError:
         return reply.error(f"nf_tables message {reply.sequence - first} of {count}")
 
-    def read_map(self, batch: Batch, name: str) -> dict[bytes, Verdict]:
+    def read_map(self, batch: Batch, name: str) -> dict[bytes, PacketVerdict]:
         """Read the current content of the map `name` of the batch's table from the kernel."""
         head = struct.pack(">BBH", batch.family, 0, 0) + attribute(1, batch.table) + attribute(2, name)
-        verdicts: dict[bytes, Verdict] = {}
+        verdicts: dict[bytes, PacketVerdict] = {}
         for body in self.dump(f"read map {name}", _SUBSYSTEM | 13, head):
             elements = dict(attributes(body[4:])).get(3, b"")
             for _, element in attributes(elements):
@@ -270,5 +270,5 @@ class Nftables(Netlink):
                 verdict = dict(attributes(dict(attributes(fields[2]))[2]))
                 code = int(struct.unpack(">i", verdict[1])[0])
                 chain = verdict[2].rstrip(b"\0").decode() if 2 in verdict else None
-                verdicts[key] = Verdict(code, chain)
+                verdicts[key] = PacketVerdict(code, chain)
         return verdicts

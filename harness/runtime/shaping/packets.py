@@ -10,23 +10,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.runtime.network import Handled, Link, Shape
+from fencepost.harness.runtime.network import Handled, Link, PacketShape
 
 #: The capacity of a slow line, as time; further packets are lost, as in a full router.
 BACKLOG_NS: Final = 1_000_000_000
 
 
-def merged(by_fault: Mapping[int, Mapping[Link, Shape]]) -> dict[Link, Shape]:
+def merged(by_fault: Mapping[int, Mapping[Link, PacketShape]]) -> dict[Link, PacketShape]:
     """Merge the shapes of all faults, by link; the order of the faults does not matter."""
-    by_link: dict[Link, list[Shape]] = {}
+    by_link: dict[Link, list[PacketShape]] = {}
     for links in by_fault.values():
         for link, shape in links.items():
             by_link.setdefault(link, []).append(shape)
     return {link: _one(shapes) for link, shapes in by_link.items()}
 
 
-def _one(shapes: list[Shape]) -> Shape:
-    return Shape(
+def _one(shapes: list[PacketShape]) -> PacketShape:
+    return PacketShape(
         delay_ns=sum(shape.delay_ns for shape in shapes),
         jitter_ns=sum(shape.jitter_ns for shape in shapes),
         loss=_either(shape.loss for shape in shapes),
@@ -67,7 +67,7 @@ class Counts:
 class Lane:
     """Decides for one directed link when each of its packets goes on."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: PacketShape) -> None:
         self.counts = Counts()
         self._draw = random.Random(shape.seed)
         self._line_free_ns = 0

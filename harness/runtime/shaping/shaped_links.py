@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.resets import IdleConnections, break_between
-from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
+from fencepost.harness.runtime.network import Handled, Link, PacketShape, Passage
 from fencepost.harness.runtime.shaping.packets import merged
 from fencepost.harness.runtime.shaping.stations import Stations
 
@@ -44,14 +44,14 @@ class LinkShapes:
 
     def __init__(self, stations: Stations) -> None:
         self._stations = stations
-        self._by_fault: dict[int, Mapping[Link, Shape]] = {}
+        self._by_fault: dict[int, Mapping[Link, PacketShape]] = {}
         self._is_ready = False
         self._measurement = 0
         #: Two changes at once would leave half of each.
         self._changing = asyncio.Lock()
 
     @property
-    def in_force(self) -> Mapping[Link, Shape]:
+    def in_force(self) -> Mapping[Link, PacketShape]:
         return merged(self._by_fault)
 
     # -- changing it ----------------------------------------------------------------------------------------------
@@ -67,7 +67,7 @@ class LinkShapes:
         self._is_ready = True
         return is_new
 
-    async def apply(self, fault_id: int, links: Mapping[Link, Shape]) -> None:
+    async def apply(self, fault_id: int, links: Mapping[Link, PacketShape]) -> None:
         async with self._changing:
             await self._prepare()
             await self._enforce({**self._by_fault, fault_id: dict(links)})
@@ -87,7 +87,7 @@ class LinkShapes:
                 with contextlib.suppress(HarnessError):
                     await self._enforce({})
 
-    async def _enforce(self, wanted: dict[int, Mapping[Link, Shape]]) -> None:
+    async def _enforce(self, wanted: dict[int, Mapping[Link, PacketShape]]) -> None:
         # Once sent it may be in force, so a cancelled caller must find it here to withdraw it.
         self._by_fault = wanted
         tables = self._stations.tables(merged(wanted))
@@ -130,7 +130,7 @@ class LinkShapes:
             for link in self._stations.links(field, [bytes.fromhex(key)])
         }
 
-    async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
+    async def measure(self, links: Mapping[Link, PacketShape], count: int = 0) -> Mapping[Link, Passage]:
         await self.prepare()
         ends = self._stations.ends
         there = {link: shape for link, shape in links.items() if {*link} <= ends.keys()}
@@ -165,7 +165,7 @@ class LinkShapes:
                 link.update(fields_of_link)
         return together
 
-    async def _catch_up(self, shapes: Iterable[Shape]) -> bool:
+    async def _catch_up(self, shapes: Iterable[PacketShape]) -> bool:
         """Wait until the shapers have released what had arrived: a late shaper must not look like loss."""
         every: dict[str, dict[str, Any]] = {field: {} for field in self._stations.fields}
         try:
@@ -187,7 +187,7 @@ class LinkShapes:
         self._stations.close()
 
 
-def _plan(link: Link, shape: Shape, count: int) -> dict[str, Any]:
+def _plan(link: Link, shape: PacketShape, count: int) -> dict[str, Any]:
     """Choose the number, length and distance of datagrams that make the shape visible."""
     size, gap_ns = _SIZE, _GAP_NS
     shares = [share for share in (shape.loss, shape.duplicate, shape.reorder) if share]

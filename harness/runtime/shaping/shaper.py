@@ -13,7 +13,7 @@ from typing import Final
 
 from fencepost.harness.runtime.links.packet_rules import Where
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
-from fencepost.harness.runtime.network import Shape
+from fencepost.harness.runtime.network import PacketShape
 from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
 from fencepost.harness.runtime.shaping.packets import Lane
 
@@ -32,7 +32,7 @@ class _Field:
         self.held: list[_Held] = []
         self._place = 0
 
-    def set(self, shapes: dict[bytes, Shape]) -> None:
+    def set(self, shapes: dict[bytes, PacketShape]) -> None:
         for key, shape in shapes.items():
             if key in self.lanes:
                 self.lanes[key].shape = shape
@@ -122,7 +122,7 @@ class Shaper:
         return self._field
 
     def _set(self, order: Order, _: list[int]) -> Order:
-        self._opened().set({bytes.fromhex(key): Shape(**shape) for key, shape in order["table"].items()})
+        self._opened().set({bytes.fromhex(key): PacketShape(**shape) for key, shape in order["table"].items()})
         return {}
 
     def _read(self, _: Order, __: list[int]) -> Order:

@@ -13,7 +13,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import Where
 from fencepost.harness.runtime.linux.companion import Companion
-from fencepost.harness.runtime.network import CLIENT, Link, Shape
+from fencepost.harness.runtime.network import CLIENT, Link, PacketShape
 from fencepost.harness.runtime.shaping.passage_meter import open_end
 
 SHAPER: Final = "fencepost.harness.runtime.shaping.shaper"
@@ -37,7 +37,7 @@ class Stations(Protocol):
         """Start what is missing or has failed; return whether a shaper is new, and so knows no shapes."""
         ...
 
-    def tables(self, links: Mapping[Link, Shape]) -> Mapping[str, Mapping[bytes, Shape]]:
+    def tables(self, links: Mapping[Link, PacketShape]) -> Mapping[str, Mapping[bytes, PacketShape]]:
         """Return each field's share of the shaped links, by source and target address."""
         ...
 
@@ -85,7 +85,7 @@ class RouterStations:
         await self.shaper(CLIENT, "open", where=Where.ROUTER.name)
         return True
 
-    def tables(self, links: Mapping[Link, Shape]) -> Mapping[str, Mapping[bytes, Shape]]:
+    def tables(self, links: Mapping[Link, PacketShape]) -> Mapping[str, Mapping[bytes, PacketShape]]:
         return {CLIENT: {self._keys[link.source] + self._keys[link.target]: shape for link, shape in links.items()}}
 
     def links(self, field: str, keys: Iterable[bytes]) -> set[Link]:

@@ -17,7 +17,7 @@ from typing import Final
 from fencepost.harness.coordination import Definite, Indefinite, outcomes
 from fencepost.harness.coordination.outcomes import Row
 from fencepost.harness.history.operation import GaveUp
-from fencepost.systems.cassandra.wire.frames import Consistency, ServerError
+from fencepost.systems.cassandra.wire.frames import CassandraError, Consistency
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
@@ -94,7 +94,7 @@ TABLE: Final = {
 _OF_PAXOS: Final = (Consistency.SERIAL, Consistency.LOCAL_SERIAL)
 
 
-def outcome(error: ServerError, *, conditional: bool) -> Definite | Indefinite:
+def outcome(error: CassandraError, *, conditional: bool) -> Definite | Indefinite:
     """The exception to raise; `conditional`: the error answers a lightweight transaction."""
     row = TABLE.get(error.code)
     if row is UNAVAILABLE and conditional and error.consistency not in _OF_PAXOS:

@@ -50,7 +50,7 @@ class Consistency(IntEnum):
 Row = Mapping[str, bytes | None]
 
 
-class ServerError(NamedTuple):
+class CassandraError(NamedTuple):
     """An ERROR; `consistency` is the level that was not reached, where the error names one."""
 
     code: int
@@ -92,7 +92,7 @@ def query(statement: str, values: Sequence[bytes], consistency: Consistency, ser
     return b"".join((*parts, struct.pack(">H", serial)))
 
 
-def answer(opcode: int, flags: int, body: bytes) -> ServerError | list[Row]:
+def answer(opcode: int, flags: int, body: bytes) -> CassandraError | list[Row]:
     """Read an answer; one without rows is empty. Raises ValueError for what is no answer to a request."""
     reader = _Reader(body)
     try:
@@ -110,9 +110,9 @@ def answer(opcode: int, flags: int, body: bytes) -> ServerError | list[Row]:
     raise ValueError(f"an answer with the opcode {opcode:#04x}")
 
 
-def _error(reader: "_Reader") -> ServerError:
+def _error(reader: "_Reader") -> CassandraError:
     code, text = reader.number(), reader.text()
-    return ServerError(code, text, reader.short() if code in _NAME_LEVEL else None)
+    return CassandraError(code, text, reader.short() if code in _NAME_LEVEL else None)
 
 
 def _rows(reader: "_Reader") -> list[Row]:

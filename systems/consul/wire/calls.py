@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Reply
-from fencepost.harness.http.connection import Answer, Connection, open_connection
+from fencepost.harness.http.connection import HttpAnswer, HttpConnection, open_connection
 from fencepost.systems.consul.wire import errors, messages
-from fencepost.systems.consul.wire.messages import Instance, Operation, Pair
+from fencepost.systems.consul.wire.messages import Instance, Pair, TxnOperation
 
 #: Written by transactions that would otherwise name no index of their own. Its values differ, since Consul gives no new
 #: index to a write that changes nothing.
@@ -15,15 +15,15 @@ _STAMP: Final = "fencepost/stamp"
 _NUMBERS: Final = itertools.count(1)
 
 
-async def connect(address: str, port: int, timeout_s: float) -> "Calls":
+async def connect(address: str, port: int, timeout_s: float) -> "ConsulCalls":
     """Connect once; raises `NotSent` when the agent refuses, or does not answer within `timeout_s`."""
-    return Calls(await open_connection(address, port, timeout_s))
+    return ConsulCalls(await open_connection(address, port, timeout_s))
 
 
-class Calls:
+class ConsulCalls:
     """Requests on one connection; each returns, or raises `Definite` or `Indefinite`."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: HttpConnection) -> None:
         self._connection: Final = connection
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ class Calls:
             return [], index
         return messages.pairs(_good(answer).body), index
 
-    async def write(self, *operations: Operation, otherwise: str | None = None) -> Reply:
+    async def write(self, *operations: TxnOperation, otherwise: str | None = None) -> Reply:
         """Apply the operations in one transaction; the last one that answers with an entry names the index.
 
         Raises `Definite(otherwise)` when one of them does not hold.
@@ -48,9 +48,9 @@ class Calls:
         index = messages.results(_good(answer).body)[-1].modify_index
         return Reply(position=index, value_position=index)
 
-    def stamp(self) -> Operation:
+    def stamp(self) -> TxnOperation:
         """A write that makes a transaction name its index."""
-        return Operation("set", _STAMP, b"%d" % next(_NUMBERS))
+        return TxnOperation("set", _STAMP, b"%d" % next(_NUMBERS))
 
     async def make_session(self, ttl_ms: int, lock_delay_ms: int) -> str:
         body = messages.new_session(ttl_ms, lock_delay_ms)
@@ -90,7 +90,7 @@ class Calls:
         _good(answer)
 
 
-def _good(answer: Answer) -> Answer:
+def _good(answer: HttpAnswer) -> HttpAnswer:
     """The answer, if its status says that the request was done; otherwise raises what the table says."""
     if answer.status == 200:
         return answer

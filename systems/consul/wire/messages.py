@@ -16,7 +16,7 @@ class Pair(msgspec.Struct, frozen=True, rename="pascal", gc=False):
     value: bytes | None = None
 
 
-class Operation(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True, gc=False):
+class TxnOperation(msgspec.Struct, frozen=True, rename="pascal", omit_defaults=True, gc=False):
     """One operation of a transaction on the key-value store."""
 
     verb: str
@@ -78,7 +78,7 @@ _OUTCOME: Final = msgspec.json.Decoder(_Outcome)
 _PAIRS: Final = msgspec.json.Decoder(list[Pair])
 
 
-def transaction(*operations: Operation) -> bytes:
+def transaction(*operations: TxnOperation) -> bytes:
     """The body of a transaction."""
     return _ENCODE.encode([{"KV": operation} for operation in operations])
 

@@ -22,14 +22,14 @@ from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire.frames import ErrorCode
 from fencepost.systems.etcd.wire.headers import Headers, write_block
-from fencepost.systems.etcd.wire.http2 import Connection, open_connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection, open_connection
 from fencepost.systems.etcd.wire.streams import (
-    Closed,
+    ConnectionClosed,
     ConnectionLost,
-    NotOpen,
-    Refused,
-    Response,
-    Stream,
+    GrpcResponse,
+    Http2NotOpen,
+    Http2Stream,
+    RequestRejected,
     StreamReset,
     TooManyStreams,
 )
@@ -42,7 +42,7 @@ _PREFIX: Final = struct.Struct(">BI")
 _SERVICE: Final = "/etcdserverpb."
 
 
-class Status(IntEnum):
+class GrpcStatus(IntEnum):
     """gRPC's status codes (grpc/grpc, doc/statuscodes.md)."""
 
     OK = 0
@@ -66,24 +66,24 @@ class Status(IntEnum):
 
 #: For an answer without a gRPC status (grpc/grpc, doc/http-grpc-status-mapping.md).
 _STATUS_OF_HTTP: Final = {
-    "400": Status.INTERNAL,
-    "401": Status.UNAUTHENTICATED,
-    "403": Status.PERMISSION_DENIED,
-    "404": Status.UNIMPLEMENTED,
-    "429": Status.UNAVAILABLE,
-    "502": Status.UNAVAILABLE,
-    "503": Status.UNAVAILABLE,
-    "504": Status.UNAVAILABLE,
+    "400": GrpcStatus.INTERNAL,
+    "401": GrpcStatus.UNAUTHENTICATED,
+    "403": GrpcStatus.PERMISSION_DENIED,
+    "404": GrpcStatus.UNIMPLEMENTED,
+    "429": GrpcStatus.UNAVAILABLE,
+    "502": GrpcStatus.UNAVAILABLE,
+    "503": GrpcStatus.UNAVAILABLE,
+    "504": GrpcStatus.UNAVAILABLE,
 }
 #: For a stream that was reset (doc/PROTOCOL-HTTP2.md); any other code is INTERNAL.
-_STATUS_OF_RESET: Final[dict[int, Status]] = {
-    ErrorCode.CANCEL: Status.CANCELLED,
-    ErrorCode.ENHANCE_YOUR_CALM: Status.RESOURCE_EXHAUSTED,
-    ErrorCode.INADEQUATE_SECURITY: Status.PERMISSION_DENIED,
+_STATUS_OF_RESET: Final[dict[int, GrpcStatus]] = {
+    ErrorCode.CANCEL: GrpcStatus.CANCELLED,
+    ErrorCode.ENHANCE_YOUR_CALM: GrpcStatus.RESOURCE_EXHAUSTED,
+    ErrorCode.INADEQUATE_SECURITY: GrpcStatus.PERMISSION_DENIED,
 }
 
 
-async def connect(address: str, port: int, timeout_s: float) -> Connection:
+async def connect(address: str, port: int, timeout_s: float) -> Http2Connection:
     """Connect once; raises `NotSent` when the server refuses, or does not answer within `timeout_s`."""
     where = f"{address}:{port}"
     try:
@@ -93,11 +93,11 @@ async def connect(address: str, port: int, timeout_s: float) -> Connection:
         raise NotSent(errors.NOT_CONNECTED, f"{where} did not answer within {timeout_s:g} s") from None
     except ConnectionRefusedError:
         raise NotSent(errors.NOT_CONNECTED, f"{where} refused the connection") from None
-    except (OSError, NotOpen) as error:
+    except (OSError, Http2NotOpen) as error:
         raise NotSent(errors.NOT_CONNECTED, f"{where}: {error}") from None
 
 
-def unary(connection: Connection, method: str, answer: type[Any]) -> Method:
+def unary(connection: Http2Connection, method: str, answer: type[Any]) -> Method:
     """The call "Service/Method" on this connection; `answer` is the message type of its answer."""
     block = _request_block(connection.authority, _SERVICE + method)
     parse = answer.FromString
@@ -109,7 +109,7 @@ def unary(connection: Connection, method: str, answer: type[Any]) -> Method:
         except asyncio.CancelledError:
             connection.give_up(stream)
             raise
-        except (Refused, ConnectionLost, StreamReset) as why:
+        except (RequestRejected, ConnectionLost, StreamReset) as why:
             raise _unanswered(why) from None
         return _message(response, parse)
 
@@ -123,7 +123,7 @@ class LiveCall:
     """
 
     def __init__(
-        self, connection: Connection, method: str, first: Any, answer: type[Any], heard: Callable[[Any], None]
+        self, connection: Http2Connection, method: str, first: Any, answer: type[Any], heard: Callable[[Any], None]
     ) -> None:
         self._connection = connection
         self._parse = answer.FromString
@@ -137,7 +137,7 @@ class LiveCall:
         """Send another request; raises `NotSent` when the call is over."""
         try:
             self._connection.send_on(self._stream, _framed(request))
-        except NotOpen as why:
+        except Http2NotOpen as why:
             raise NotSent(errors.NOT_CONNECTED, str(why)) from None
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class LiveCall:
     def ended(self) -> Definite | Indefinite | None:
         """Why no more answers will come; None while some may."""
         if self._broken is not None:
-            return _outcome(Status.INTERNAL, self._broken)
+            return _outcome(GrpcStatus.INTERNAL, self._broken)
         answer = self._stream.answer
         if not answer.done():
             return None
@@ -159,9 +159,9 @@ class LiveCall:
         if why is None:
             headers, _, trailers = answer.result()
             if trailers.get("grpc-status") == "0":
-                return _outcome(Status.CANCELLED, "the server ended the stream")
+                return _outcome(GrpcStatus.CANCELLED, "the server ended the stream")
             return _outcome(*_status(headers, trailers))
-        assert isinstance(why, Refused | ConnectionLost | StreamReset)
+        assert isinstance(why, RequestRejected | ConnectionLost | StreamReset)
         return _unanswered(why)
 
     async def over(self) -> None:
@@ -193,27 +193,27 @@ def _framed(request: Any) -> bytes:
     return _PREFIX.pack(0, len(message)) + bytes(message)
 
 
-def _sent(connection: Connection, block: bytes, request: Any, live: Callable[[bytes], None] | None) -> Stream:
+def _sent(connection: Http2Connection, block: bytes, request: Any, live: Callable[[bytes], None] | None) -> Http2Stream:
     """Begin a call; raises `Definite` when nothing was sent."""
     try:
         return connection.request(block, _framed(request), live=live)
-    except NotOpen as why:
+    except Http2NotOpen as why:
         raise NotSent(errors.NOT_CONNECTED, str(why)) from None
     except TooManyStreams as why:
         raise Definite(errors.TOO_MANY_STREAMS, str(why)) from None
 
 
-def _unanswered(why: Refused | ConnectionLost | StreamReset) -> Definite | Indefinite:
+def _unanswered(why: RequestRejected | ConnectionLost | StreamReset) -> Definite | Indefinite:
     """Decide what it means that a sent request got no answer (RFC 9113, 6.8 and 8.7; doc/PROTOCOL-HTTP2.md)."""
     match why:
-        case Refused():
+        case RequestRejected():
             return Definite(errors.REFUSED, str(why))
-        case Closed():
+        case ConnectionClosed():
             return Indefinite(errors.CLOSED, "the client was closed while the request was under way")
         case ConnectionLost():
             return Indefinite(errors.CONNECTION_LOST, str(why))
         case _:
-            return _outcome(_STATUS_OF_RESET.get(why.code, Status.INTERNAL), str(why))
+            return _outcome(_STATUS_OF_RESET.get(why.code, GrpcStatus.INTERNAL), str(why))
 
 
 @lru_cache(maxsize=256)
@@ -231,34 +231,34 @@ def _request_block(authority: str, path: str) -> bytes:
     )
 
 
-def _message(response: Response, parse: Callable[[bytes], Any]) -> Any:
+def _message(response: GrpcResponse, parse: Callable[[bytes], Any]) -> Any:
     """Return the message of an answer; raises what the table makes of any other answer."""
     headers, body, trailers = response
     if trailers.get("grpc-status") != "0" or headers.get(":status") != "200":
         raise _outcome(*_status(headers, trailers))
     size = len(body) - _PREFIX.size
     if size < 0 or _PREFIX.unpack_from(body) != (0, size):
-        raise _outcome(Status.INTERNAL, f"an answer of {len(body)} bytes that is not one plain message")
+        raise _outcome(GrpcStatus.INTERNAL, f"an answer of {len(body)} bytes that is not one plain message")
     try:
         return parse(body[_PREFIX.size :])
     except DecodeError as error:
-        raise _outcome(Status.INTERNAL, f"an answer that cannot be read: {error}") from None
+        raise _outcome(GrpcStatus.INTERNAL, f"an answer that cannot be read: {error}") from None
 
 
-def _status(headers: Headers, trailers: Headers) -> tuple[Status, str]:
+def _status(headers: Headers, trailers: Headers) -> tuple[GrpcStatus, str]:
     """The status and message of an answer that is not OK."""
     http = headers.get(":status", "none")
     code = trailers.get("grpc-status")
     if code is None:
         why = "an answer without gRPC's status" if http == "200" else f"HTTP status {http}"
-        return _STATUS_OF_HTTP.get(http, Status.UNKNOWN), why
+        return _STATUS_OF_HTTP.get(http, GrpcStatus.UNKNOWN), why
     text = unquote(trailers.get("grpc-message", ""))
     if code == "0":
-        return Status.UNKNOWN, f"gRPC status 0 with HTTP status {http}"
-    if code.isdecimal() and int(code) in Status._value2member_map_:
-        return Status(int(code)), text
-    return Status.UNKNOWN, f"gRPC status {code!r}: {text}"
+        return GrpcStatus.UNKNOWN, f"gRPC status 0 with HTTP status {http}"
+    if code.isdecimal() and int(code) in GrpcStatus._value2member_map_:
+        return GrpcStatus(int(code)), text
+    return GrpcStatus.UNKNOWN, f"gRPC status {code!r}: {text}"
 
 
-def _outcome(status: Status, text: str) -> Definite | Indefinite:
+def _outcome(status: GrpcStatus, text: str) -> Definite | Indefinite:
     return errors.outcome(status.name, text)

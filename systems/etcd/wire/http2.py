@@ -3,13 +3,12 @@
 Libraries for HTTP/2 and gRPC redial, resend and buffer. That hides the one fact that the harness needs: whether a
 request can have reached the server. Here a request is handed to the transport in one write or not at all, and ends in
 one of these ways:
-  - `NotOpen`, `TooManyStreams`, at once: no byte of it was sent;
-  - `Refused`: the server states that it did not act on it and will not (RST_STREAM with REFUSED_STREAM before any
-    answer, or a GOAWAY that names an earlier stream as the last: RFC 9113, sections 6.8 and 8.7);
-  - `StreamReset`, `ConnectionLost`, `Closed`: nobody knows. That includes bytes that were still in the transport's
-  buffer
-    when the connection ended, since some of them may have left;
-  - its `Response`.
+  - `Http2NotOpen`, `TooManyStreams`, at once: no byte of it was sent;
+  - `RequestRejected`: the server states that it did not act on it and will not (RST_STREAM with REFUSED_STREAM before
+    any answer, or a GOAWAY that names an earlier stream as the last: RFC 9113, sections 6.8 and 8.7);
+  - `StreamReset`, `ConnectionLost`, `ConnectionClosed`: nobody knows. That includes bytes that were still in the
+    transport's buffer when the connection ended, since some of them may have left;
+  - its `GrpcResponse`.
 A live request (a gRPC stream) lasts until one of these comes; meanwhile its owner gets what the server sends.
 There are no retries, no reconnects, no time-outs and no tasks. Nothing waits except the part of a request that the
 server's flow control holds back. A caller that stops waiting calls `give_up`.
@@ -27,12 +26,12 @@ from fencepost.systems.etcd.wire import frames
 from fencepost.systems.etcd.wire.frames import Broken, ErrorCode
 from fencepost.systems.etcd.wire.headers import BadBlock, BlockReader, Headers
 from fencepost.systems.etcd.wire.streams import (
-    Closed,
+    ConnectionClosed,
     ConnectionLost,
-    NotOpen,
-    Refused,
-    Response,
-    Stream,
+    GrpcResponse,
+    Http2NotOpen,
+    Http2Stream,
+    RequestRejected,
     StreamReset,
     TooManyStreams,
 )
@@ -59,7 +58,7 @@ _GREETING: Final = (
 )
 
 
-class Connection(asyncio.Protocol):
+class Http2Connection(asyncio.Protocol):
     """Made by `open_connection`.
 
     Size: one protocol state machine; its frames, headers and streams have files of their own.
@@ -79,9 +78,9 @@ class Connection(asyncio.Protocol):
         self._expected: int | None = frames.SETTINGS
         #: An incomplete header block: its stream, whether it ends the stream, its bytes so far.
         self._partial: tuple[int, bool, bytearray] | None = None
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, Http2Stream] = {}
         #: The streams whose request has not been sent completely, longest waiting first.
-        self._held_back: dict[int, Stream] = {}
+        self._held_back: dict[int, Http2Stream] = {}
         self._next = 1
         #: The answer to a bandwidth ping, which waits for the next request.
         self._pong = b""
@@ -99,22 +98,22 @@ class Connection(asyncio.Protocol):
             return "the connection is closing"
         return self._shut
 
-    def request(self, block: bytes, body: bytes, *, live: Callable[[bytes], None] | None = None) -> Stream:
+    def request(self, block: bytes, body: bytes, *, live: Callable[[bytes], None] | None = None) -> Http2Stream:
         """Send one request: a header block (see `headers.write_block`) and a body that is not empty.
 
         Await the stream's `answer`. With `live` the body is only the first part (`send_on` sends more), and `live` gets
-        every piece of the answer's body as it comes. Raises `NotOpen` or `TooManyStreams` when nothing was sent.
+        every piece of the answer's body as it comes. Raises `Http2NotOpen` or `TooManyStreams` when nothing was sent.
         """
         transport = self._transport
         if self._shut is not None or transport is None or transport.is_closing():
-            raise NotOpen(self.shut)
+            raise Http2NotOpen(self.shut)
         if len(self._streams) >= self._streams_max:
             raise TooManyStreams(f"the server allows {self._streams_max} at a time")
         number = self._next
         if number > frames.STREAM_MAX:
-            raise NotOpen("the connection's stream numbers are used up")
+            raise Http2NotOpen("the connection's stream numbers are used up")
         self._next = number + 2
-        self._streams[number] = stream = Stream(number, self._loop.create_future(), self._stream_window, live)
+        self._streams[number] = stream = Http2Stream(number, self._loop.create_future(), self._stream_window, live)
         size, head = len(body), len(block)
         opening = frames.HEAD.pack(head >> 8, head & 0xFF, frames.HEADERS, frames.END_HEADERS, number)
         if size <= self._window and size <= self._stream_window and size <= self._frame_bytes:
@@ -130,27 +129,27 @@ class Connection(asyncio.Protocol):
         self._pong = b""
         return stream
 
-    def send_on(self, stream: Stream, body: bytes) -> None:
-        """Send another part of a live request; raises `NotOpen` when the stream is over and nothing was sent."""
+    def send_on(self, stream: Http2Stream, body: bytes) -> None:
+        """Send another part of a live request; raises `Http2NotOpen` when the stream is over and nothing was sent."""
         if self._ended or stream.number not in self._streams:
-            raise NotOpen(self._shut or "the stream is over")
+            raise Http2NotOpen(self._shut or "the stream is over")
         stream.unsent = memoryview(bytes(stream.unsent) + body)
         self._held_back[stream.number] = stream
         self._send_held_back()
 
-    def give_up(self, stream: Stream) -> None:
+    def give_up(self, stream: Http2Stream) -> None:
         """Cancel a request: tell the server, and drop what still comes. Idempotent."""
         if self._forget(stream):
             self._reset(stream.number, ErrorCode.CANCEL)
             self._close_if_done()
 
     async def opened(self) -> None:
-        """Wait for the server's settings; raises `NotOpen` when the connection ends first."""
+        """Wait for the server's settings; raises `Http2NotOpen` when the connection ends first."""
         await self._opened
 
     def close(self) -> None:
-        """Close at once, without waiting for the server; requests under way end `Closed`. Idempotent, never raises."""
-        self._end(Closed, "closed by its owner")
+        """Close at once, without waiting for the server; requests under way end `ConnectionClosed`. Idempotent."""
+        self._end(ConnectionClosed, "closed by its owner")
         self._hang_up()
 
     # asyncio.Protocol
@@ -331,7 +330,7 @@ class Connection(asyncio.Protocol):
         if stream is None:
             return
         if code == ErrorCode.REFUSED_STREAM and stream.headers is None:
-            self._fail(stream, Refused("the server refused the stream (RST_STREAM REFUSED_STREAM)"))
+            self._fail(stream, RequestRejected("the server refused the stream (RST_STREAM REFUSED_STREAM)"))
         else:
             self._fail(stream, StreamReset(code))
         self._close_if_done()
@@ -346,30 +345,30 @@ class Connection(asyncio.Protocol):
         for stream in [stream for stream in self._streams.values() if stream.number > last]:
             # The server has begun to answer this stream, which contradicts its GOAWAY; so the GOAWAY proves nothing.
             if stream.headers is None:
-                self._fail(stream, Refused(f"{self._shut}, and acts on no stream after {last}"))
+                self._fail(stream, RequestRejected(f"{self._shut}, and acts on no stream after {last}"))
             else:
                 self._fail(stream, StreamReset(code, self._shut))
         self._close_if_done()
 
     # Streams
 
-    def _stream(self, number: int) -> Stream | None:
+    def _stream(self, number: int) -> Http2Stream | None:
         """The open stream; None for one that is over. A stream that was never opened breaks the protocol."""
         stream = self._streams.get(number)
         if stream is None and (number >= self._next or not number & 1):
             raise Broken(ErrorCode.PROTOCOL_ERROR, f"a frame on stream {number}, which was never opened")
         return stream
 
-    def _forget(self, stream: Stream) -> bool:
+    def _forget(self, stream: Http2Stream) -> bool:
         self._held_back.pop(stream.number, None)
         return self._streams.pop(stream.number, None) is not None
 
-    def _answer(self, stream: Stream, headers: Headers, trailers: Headers) -> None:
+    def _answer(self, stream: Http2Stream, headers: Headers, trailers: Headers) -> None:
         del self._streams[stream.number]
         if not stream.answer.done():
             chunks = stream.chunks
             body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-            stream.answer.set_result(Response(headers, body, trailers))
+            stream.answer.set_result(GrpcResponse(headers, body, trailers))
         if stream.unsent:
             # The answer came before the whole request was sent: the server does not want the rest.
             del self._held_back[stream.number]
@@ -377,12 +376,12 @@ class Connection(asyncio.Protocol):
         if self._shut is not None:
             self._close_if_done()
 
-    def _give_up_on(self, stream: Stream, why: str) -> None:
+    def _give_up_on(self, stream: Http2Stream, why: str) -> None:
         """Reset a stream with a malformed answer; the connection stays good (RFC 9113, section 8.1.1)."""
         self._reset(stream.number, ErrorCode.PROTOCOL_ERROR)
         self._fail(stream, StreamReset(ErrorCode.PROTOCOL_ERROR, why))
 
-    def _fail(self, stream: Stream, error: Exception) -> None:
+    def _fail(self, stream: Http2Stream, error: Exception) -> None:
         self._forget(stream)
         if not stream.answer.done():
             stream.answer.set_exception(error)
@@ -441,22 +440,22 @@ class Connection(asyncio.Protocol):
         self._shut = why
         self._rest = b""
         if not self._opened.done():
-            self._opened.set_exception(NotOpen(why))
+            self._opened.set_exception(Http2NotOpen(why))
             self._opened.exception()
         for stream in list(self._streams.values()):
             self._fail(stream, kind(why))
 
 
-async def open_connection(address: str, port: int) -> Connection:
+async def open_connection(address: str, port: int) -> Http2Connection:
     """Connect, and wait until the server has sent its settings, so that a paused server does not count as connected.
 
-    The caller bounds the wait by cancelling. Raises `OSError` or `NotOpen`.
+    The caller bounds the wait by cancelling. Raises `OSError` or `Http2NotOpen`.
     """
-    connection: Connection | None = None
+    connection: Http2Connection | None = None
 
-    def made() -> Connection:
+    def made() -> Http2Connection:
         nonlocal connection
-        connection = Connection(f"{address}:{port}")
+        connection = Http2Connection(f"{address}:{port}")
         return connection
 
     try:

@@ -8,7 +8,7 @@ from fencepost.systems.etcd.wire import frames
 from fencepost.systems.etcd.wire.headers import Headers
 
 
-class NotOpen(Exception):
+class Http2NotOpen(Exception):
     """Not sent: the connection is not open, or accepts no more requests."""
 
 
@@ -16,7 +16,7 @@ class TooManyStreams(Exception):
     """Not sent: the server allows no more requests at the same time."""
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """The server states that it did not act on the request and will not."""
 
 
@@ -32,11 +32,11 @@ class ConnectionLost(Exception):
     """The connection ended before the answer."""
 
 
-class Closed(ConnectionLost):
+class ConnectionClosed(ConnectionLost):
     """The connection ended because its owner closed it."""
 
 
-class Response(NamedTuple):
+class GrpcResponse(NamedTuple):
     """A complete answer. An answer of headers alone (gRPC's "trailers only") has them as trailers too."""
 
     headers: Headers
@@ -44,7 +44,7 @@ class Response(NamedTuple):
     trailers: Headers
 
 
-class Stream:
+class Http2Stream:
     """One request under way.
 
     A *live* stream may send more parts after the first one, and its owner gets every piece of the answer as it comes.
@@ -56,7 +56,7 @@ class Stream:
     def __init__(
         self,
         number: int,
-        answer: "asyncio.Future[Response]",
+        answer: "asyncio.Future[GrpcResponse]",
         window: int,
         live: Callable[[bytes], None] | None = None,
     ) -> None:

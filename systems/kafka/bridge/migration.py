@@ -16,8 +16,8 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.systems.kafka.client.client import Role
-from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
+from fencepost.systems.kafka.client.client import ListenerRole
+from fencepost.systems.kafka.contract.migration import MigrationStage, Phase, ServerTurn
 from fencepost.systems.kafka.server import health, znodes
 from fencepost.systems.kafka.server.configuration import BRIDGE, BROKER, CONTROLLER, KEEPER, Mode
 from fencepost.systems.kafka.server.options import BridgeOptions
@@ -39,32 +39,34 @@ class BridgeMigration:
         self._keepers = self._of(KEEPER)
         self._brokers, self._controllers = self._of(BROKER), self._of(CONTROLLER)
 
-    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
-        to_kraft = Stage(turns=_turns(self._brokers, Mode.KRAFT), reaches=(Phase.DUAL_WRITE,))
+    def stages(self, until: Phase, *, early: bool) -> tuple[MigrationStage, ...]:
+        to_kraft = MigrationStage(turns=_turns(self._brokers, Mode.KRAFT), reaches=(Phase.DUAL_WRITE,))
         if early:
             # KAFKA-20960: Kafka accepts it.
-            to_kraft = Stage(turns=_turns(self._brokers[:-1], Mode.KRAFT))
+            to_kraft = MigrationStage(turns=_turns(self._brokers[:-1], Mode.KRAFT))
         way = (
-            Stage(turns=_turns(self._controllers, Mode.MIGRATION), together=True, reaches=(Phase.PROVISIONED,)),
-            Stage(turns=_turns(self._brokers, Mode.MIGRATION), reaches=(Phase.COPY, Phase.HYBRID)),
+            MigrationStage(
+                turns=_turns(self._controllers, Mode.MIGRATION), together=True, reaches=(Phase.PROVISIONED,)
+            ),
+            MigrationStage(turns=_turns(self._brokers, Mode.MIGRATION), reaches=(Phase.COPY, Phase.HYBRID)),
             to_kraft,
-            Stage(turns=_turns(self._controllers, Mode.KRAFT), reaches=(Phase.FINAL,)),
+            MigrationStage(turns=_turns(self._controllers, Mode.KRAFT), reaches=(Phase.FINAL,)),
         )
         return way[: _ORDER.index(until) + 1]
 
-    def way_back(self, modes: Mapping[str, str | None]) -> tuple[Stage, ...]:
+    def way_back(self, modes: Mapping[str, str | None]) -> tuple[MigrationStage, ...]:
         """Brokers leave KRaft mode, controllers end, /controller becomes free, brokers forget the controllers."""
         if any(modes.get(place.name) == Mode.KRAFT for place in self._controllers):
             return ()
         brokers = [place for place in self._brokers if place.name in modes]
         in_kraft_mode = [place for place in brokers if modes[place.name] == Mode.KRAFT]
         return (
-            Stage(turns=_turns(in_kraft_mode, Mode.MIGRATION)),
-            Stage(turns=_turns(self._controllers, None), together=True, releases=True),
-            Stage(turns=_turns(brokers, Mode.ZOOKEEPER), reaches=(Phase.ROLLED_BACK,)),
+            MigrationStage(turns=_turns(in_kraft_mode, Mode.MIGRATION)),
+            MigrationStage(turns=_turns(self._controllers, None), together=True, releases=True),
+            MigrationStage(turns=_turns(brokers, Mode.ZOOKEEPER), reaches=(Phase.ROLLED_BACK,)),
         )
 
-    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
+    async def spec(self, turn: ServerTurn, *, first: bool) -> NodeSpec:
         place = self._layout[turn.node]
         assert turn.becomes is not None
         own_id = await znodes.cluster_id(self._keepers) if CONTROLLER in place.roles and first else ""
@@ -105,7 +107,7 @@ class BridgeMigration:
                 return None if await self._accepting() else "no KRaft controller accepts changes"
             case Phase.DUAL_WRITE:
                 roles = {place.name: await health.role_of(place) for place in self._brokers}
-                left = [name for name, role in roles.items() if role is not Role.BROKER]
+                left = [name for name, role in roles.items() if role is not ListenerRole.BROKER]
                 return f"{', '.join(left)}: not in KRaft mode" if left else await self.lacks(Phase.HYBRID)
             case Phase.FINAL:
                 if not await self._accepting():
@@ -161,5 +163,5 @@ class BridgeMigration:
         return tuple(place for place in self._layout.values() if role in place.roles)
 
 
-def _turns(places: Sequence[Place], mode: Mode | None) -> tuple[Turn, ...]:
-    return tuple(Turn(place.name, None if mode is None else mode.value) for place in places)
+def _turns(places: Sequence[Place], mode: Mode | None) -> tuple[ServerTurn, ...]:
+    return tuple(ServerTurn(place.name, None if mode is None else mode.value) for place in places)

@@ -20,7 +20,7 @@ from typing import Final
 from fencepost.harness.contract.system import Answer, Question
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.server_log import LogFollower
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
 from fencepost.systems.kafka.client.reconnecting_client import ReconnectingClient
 from fencepost.systems.kafka.server.configuration import BRIDGE
 from fencepost.systems.kafka.server.log_lines import read_role_change
@@ -49,7 +49,7 @@ class BrokerQuestion:
         before = self._log.read()
         await node.metadata()
         after = self._log.read()
-        if node.role is Role.BROKER:
+        if node.role is ListenerRole.BROKER:
             return Answer(claims=Claim.NO, source=LOG_SOURCE, epoch_exact=False, detail="in KRaft mode")
         if before.leads is None or before.leads != after.leads:
             return Answer(claims=Claim.NO, source=LOG_SOURCE, epoch_exact=False)

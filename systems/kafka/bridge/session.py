@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.runtime.node import Place
-from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.client.client import ListenerRole
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import open_session as open_at
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.server.configuration import MIGRATES
 from fencepost.systems.kafka.server.start import PROPERTIES
-from fencepost.systems.kafka.wire.errors import Kind
+from fencepost.systems.kafka.wire.errors import RequestKind
 
 _MIGRATES: Final = f"{MIGRATES}=true\n"
 
@@ -24,8 +24,8 @@ async def open_session(place: Place, interface: str, *, connect_timeout_s: float
     """Open a session with this node; raises `Definite("not-connected")`."""
     before = _migrates(place.kept / PROPERTIES)
     session = await open_at(place.dial(CLIENT_PORT), place.number, interface, connect_timeout_s=connect_timeout_s)
-    if session.node.role is Role.ZOOKEEPER_BROKER and (before or _migrates(place.kept / PROPERTIES)):
-        session.node.change = Kind.FORWARDED
+    if session.node.role is ListenerRole.ZOOKEEPER_BROKER and (before or _migrates(place.kept / PROPERTIES)):
+        session.node.change = RequestKind.FORWARDED
     return session
 
 

@@ -18,19 +18,19 @@ from typing import TYPE_CHECKING, Final
 from fencepost.systems.kafka.client.partition_logs import PartitionLogs
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.codec import id_bytes
-from fencepost.systems.kafka.wire.connection import Connection, open_connection
-from fencepost.systems.kafka.wire.errors import Kind, only_item, raise_error
+from fencepost.systems.kafka.wire.connection import KafkaConnection, open_connection
+from fencepost.systems.kafka.wire.errors import RequestKind, only_item, raise_error
 from fencepost.systems.kafka.wire.values import (
     BrokerAddress,
+    ClusterMetadata,
     ConfigSource,
     ConfigValue,
     CreatedTopic,
-    Metadata,
-    PartitionView,
+    MetadataQuorum,
     ProducerId,
-    Quorum,
-    Replica,
+    QuorumReplica,
     Resource,
+    ToldPartition,
     TopicView,
 )
 
@@ -47,7 +47,7 @@ _UPDATE_METADATA: Final = 6
 _CONFIG_SOURCES: Final = {source.value: source for source in ConfigSource}
 
 
-class Role(StrEnum):
+class ListenerRole(StrEnum):
     """What a node is on the listener of this connection."""
 
     CONTROLLER = "controller"
@@ -58,19 +58,19 @@ class Role(StrEnum):
 class KafkaNode:
     """One connection to one node; made by `open_node`, used by one process, closed, never reopened."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaConnection) -> None:
         self.connection: Final = connection
         self.logs: Final = PartitionLogs(connection)
         offered = connection.offered
         if _UPDATE_METADATA in offered:
-            self.role = Role.ZOOKEEPER_BROKER
+            self.role = ListenerRole.ZOOKEEPER_BROKER
         else:
-            self.role = Role.CONTROLLER if _VOTE in offered else Role.BROKER
+            self.role = ListenerRole.CONTROLLER if _VOTE in offered else ListenerRole.BROKER
         #: What an error of a request that changes metadata proves.
         self.change = {
-            Role.CONTROLLER: Kind.CHANGE,
-            Role.BROKER: Kind.FORWARDED,
-            Role.ZOOKEEPER_BROKER: Kind.ZOOKEEPER,
+            ListenerRole.CONTROLLER: RequestKind.CHANGE,
+            ListenerRole.BROKER: RequestKind.FORWARDED,
+            ListenerRole.ZOOKEEPER_BROKER: RequestKind.ZOOKEEPER,
         }[self.role]
 
     @property
@@ -105,7 +105,7 @@ class KafkaNode:
         request = messages.CREATE_TOPICS.request(topics=[topic], timeout_ms=timeout_ms, validate_only=validate_only)
         answer = await self.connection.request(messages.CREATE_TOPICS, request)
         result = only_item(answer.topics)
-        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
+        raise_error(RequestKind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
         return CreatedTopic(id_bytes(result.topic_id), result.num_partitions, result.replication_factor)
 
     async def delete_topic(self, name: str, *, timeout_ms: int = _TIMEOUT_MS) -> None:
@@ -127,7 +127,7 @@ class KafkaNode:
             validate_only=validate_only,
         )
         result = only_item((await self.connection.request(messages.INCREMENTAL_ALTER_CONFIGS, request)).responses)
-        raise_error(Kind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
+        raise_error(RequestKind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
 
     async def read_config(self, resource: Resource, key: str) -> ConfigValue | None:
         """Read a configuration from this node's own copy (linearizable nowhere); None when it has no value.
@@ -139,7 +139,7 @@ class KafkaNode:
         )
         request = messages.DESCRIBE_CONFIGS.request(resources=[described])
         result = only_item((await self.connection.request(messages.DESCRIBE_CONFIGS, request)).results)
-        raise_error(Kind.READ, result.error_code, result.error_message)
+        raise_error(RequestKind.READ, result.error_code, result.error_message)
         for config in result.configs:
             if config.name == key:
                 return ConfigValue(config.value, _CONFIG_SOURCES.get(config.config_source, ConfigSource.UNKNOWN))
@@ -151,21 +151,21 @@ class KafkaNode:
         """Get an id for a producer without a transactional id, from the block that this broker has."""
         request = messages.INIT_PRODUCER_ID.request(transactional_id=None, transaction_timeout_ms=60_000)
         answer = await self.connection.request(messages.INIT_PRODUCER_ID, request)
-        raise_error(Kind.ALLOCATE, answer.error_code)
+        raise_error(RequestKind.ALLOCATE, answer.error_code)
         return ProducerId(answer.producer_id, answer.producer_epoch)
 
     # Who is who
 
-    async def describe_quorum(self) -> Quorum:
+    async def describe_quorum(self) -> MetadataQuorum:
         """Describe the metadata quorum. A controller that does not lead it raises `not-leader-or-follower` (6).
 
         The rest of such an answer (leader 0, epoch 0) states nothing. A broker forwards the request to a controller.
         """
         answer = await self.connection.request(messages.DESCRIBE_QUORUM, _of_the_quorum())
-        raise_error(Kind.READ, answer.error_code, answer.error_message)
+        raise_error(RequestKind.READ, answer.error_code, answer.error_message)
         result = only_item(only_item(answer.topics).partitions)
-        raise_error(Kind.READ, result.error_code, result.error_message)
-        return Quorum(
+        raise_error(RequestKind.READ, result.error_code, result.error_message)
+        return MetadataQuorum(
             result.leader_id,
             result.leader_epoch,
             result.high_watermark,
@@ -173,7 +173,7 @@ class KafkaNode:
             tuple(map(_replica, result.observers)),
         )
 
-    async def metadata(self, topics: Sequence[str] | None = ()) -> Metadata:
+    async def metadata(self, topics: Sequence[str] | None = ()) -> ClusterMetadata:
         """Read the cluster as this broker knows it, with these topics; None: all. Controllers do not offer it.
 
         A topic that the broker does not know is in the answer, with error 3.
@@ -185,7 +185,7 @@ class KafkaNode:
         )
         answer = await self.connection.request(messages.METADATA, request)
         brokers = tuple(BrokerAddress(broker.node_id, broker.host, broker.port) for broker in answer.brokers)
-        return Metadata(answer.cluster_id, answer.controller_id, brokers, tuple(map(_topic, answer.topics)))
+        return ClusterMetadata(answer.cluster_id, answer.controller_id, brokers, tuple(map(_topic, answer.topics)))
 
 
 async def open_node(address: str, port: int, *, connect_timeout_s: float) -> KafkaNode:
@@ -214,8 +214,8 @@ def _of_the_quorum() -> "DescribeQuorumRequest":
     )
 
 
-def _replica(state: "DescribeQuorumResponse.TopicData.PartitionData.ReplicaState") -> Replica:
-    return Replica(
+def _replica(state: "DescribeQuorumResponse.TopicData.PartitionData.ReplicaState") -> QuorumReplica:
+    return QuorumReplica(
         state.replica_id,
         state.log_end_offset,
         state.last_fetch_timestamp,
@@ -229,8 +229,8 @@ def _topic(topic: "MetadataResponse.MetadataResponseTopic") -> TopicView:
     return TopicView(topic.name or "", id_bytes(topic.topic_id), tuple(partitions), topic.error_code)
 
 
-def _partition(view: "MetadataResponse.MetadataResponseTopic.MetadataResponsePartition") -> PartitionView:
-    return PartitionView(
+def _partition(view: "MetadataResponse.MetadataResponseTopic.MetadataResponsePartition") -> ToldPartition:
+    return ToldPartition(
         view.partition_index,
         view.leader_id,
         view.leader_epoch,

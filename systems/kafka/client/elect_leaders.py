@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from fencepost.systems.kafka.client.client import KafkaNode
-from fencepost.systems.kafka.wire.errors import NOT_CONTROLLER, Kind, answered
+from fencepost.systems.kafka.wire.errors import NOT_CONTROLLER, RequestKind, answered
 from fencepost.systems.kafka.wire.messages import ELECT_LEADERS
 
 #: The preferred leader leads already.
@@ -31,4 +31,4 @@ async def elect_preferred_leaders(
     if not refused and partitions is not None:
         refused = max(codes - {_NOT_NEEDED}, default=0)
     if refused:
-        raise answered(Kind.ZOOKEEPER, refused)
+        raise answered(RequestKind.ZOOKEEPER, refused)

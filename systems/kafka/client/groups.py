@@ -24,7 +24,7 @@ from fencepost.systems.kafka.protocols import CommittedAs, Joined
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
     UNKNOWN_MEMBER_ID,
-    Kind,
+    RequestKind,
     ServerRefusal,
     only_item,
     raise_error,
@@ -70,13 +70,15 @@ class KafkaGroups(KafkaSession):
     async def leave(self, group: str) -> None:
         member = self._member(group)
         request = messages.LEAVE_GROUP.request(group_id=group, member_id=member.id)
-        await self._ask(group, lambda node: _accepted(node, Kind.GROUP, messages.LEAVE_GROUP, request), member.id)
+        await self._ask(
+            group, lambda node: _accepted(node, RequestKind.GROUP, messages.LEAVE_GROUP, request), member.id
+        )
         self._forget(group, member.id)
 
     async def beat(self, group: str) -> None:
         member = self._member(group)
         request = messages.HEARTBEAT.request(group_id=group, generation_id=member.generation, member_id=member.id)
-        await self._ask(group, lambda node: _accepted(node, Kind.READ, messages.HEARTBEAT, request), member.id)
+        await self._ask(group, lambda node: _accepted(node, RequestKind.READ, messages.HEARTBEAT, request), member.id)
 
     async def commit_offset(self, group: str, offset: int, *, late: bool = False) -> CommittedAs:
         member = self._earlier.get(group) if late else self._member(group)
@@ -152,7 +154,7 @@ async def enter(
     )
     # A refused member has no generation, whatever the reason.
     answer: JoinGroupResponse = await ask(
-        lambda node: _accepted(node, Kind.READ, messages.JOIN_GROUP, request), member_id
+        lambda node: _accepted(node, RequestKind.READ, messages.JOIN_GROUP, request), member_id
     )
     member = GroupMember(answer.member_id, answer.generation_id)
     ordered = sorted(other.member_id for other in answer.members) if answer.leader == member.id else []
@@ -163,11 +165,13 @@ async def enter(
         member_id=member.id,
         assignments=[share_of(member_id=other, assignment=b"%d" % i) for i, other in enumerate(ordered)],
     )
-    share: SyncGroupResponse = await ask(lambda node: _accepted(node, Kind.READ, messages.SYNC_GROUP, sync), member.id)
+    share: SyncGroupResponse = await ask(
+        lambda node: _accepted(node, RequestKind.READ, messages.SYNC_GROUP, sync), member.id
+    )
     return member, int(share.assignment or b"-1")
 
 
-async def _accepted(node: KafkaNode, kind: Kind, api: Api[Q, A], request: Q) -> A:
+async def _accepted(node: KafkaNode, kind: RequestKind, api: Api[Q, A], request: Q) -> A:
     """Send a request whose answer has one error code."""
     answer = await node.connection.request(api, request)
     raise_error(kind, answer.error_code)
@@ -176,7 +180,7 @@ async def _accepted(node: KafkaNode, kind: Kind, api: Api[Q, A], request: Q) -> 
 
 async def _commit(node: KafkaNode, request: "OffsetCommitRequest") -> None:
     answer = await node.connection.request(messages.OFFSET_COMMIT, request)
-    raise_error(Kind.GROUP, only_item(only_item(answer.topics).partitions).error_code)
+    raise_error(RequestKind.GROUP, only_item(only_item(answer.topics).partitions).error_code)
 
 
 async def committed_offset(
@@ -186,7 +190,7 @@ async def committed_offset(
     wanted = messages.OFFSET_FETCH.request.OffsetFetchRequestTopic(name=topic, partition_indexes=[partition])
     request = messages.OFFSET_FETCH.request(group_id=group, topics=[wanted], require_stable=require_stable)
     answer = await node.connection.request(messages.OFFSET_FETCH, request)
-    raise_error(Kind.READ, answer.error_code)
+    raise_error(RequestKind.READ, answer.error_code)
     result = only_item(only_item(answer.topics).partitions)
-    raise_error(Kind.READ, result.error_code)
+    raise_error(RequestKind.READ, result.error_code)
     return result.committed_offset

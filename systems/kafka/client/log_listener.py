@@ -13,12 +13,12 @@ to 4.3; KIP-595, "Fetch".
 from typing import Final
 
 from fencepost.harness.coordination import Definite
-from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.client.client import ListenerRole
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.protocols import LogPiece, LogSnapshot
 from fencepost.systems.kafka.wire import messages
-from fencepost.systems.kafka.wire.codec import Malformed
-from fencepost.systems.kafka.wire.errors import UNREADABLE_RECORDS, Kind, only_item, raise_error, refused
+from fencepost.systems.kafka.wire.codec import MalformedMessage
+from fencepost.systems.kafka.wire.errors import UNREADABLE_RECORDS, RequestKind, only_item, raise_error, refused
 from fencepost.systems.kafka.wire.metadata_entries import entry_of, read_entries
 from fencepost.systems.kafka.wire.records import read_batches
 
@@ -35,7 +35,7 @@ class KafkaLogListener(KafkaSession):
 
     async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
         """`systems.kafka.protocols.LogListener.listen`."""
-        if self.node.role is not Role.CONTROLLER:
+        if self.node.role is not ListenerRole.CONTROLLER:
             raise Definite(NO_METADATA_LOG, "only controllers serve the metadata log")
         # No leader's epoch is below that of an entry.
         self._epoch = max(self._epoch, last_epoch)
@@ -54,17 +54,17 @@ class KafkaLogListener(KafkaSession):
             topics=[messages.FETCH_LOG.request.FetchTopic(topic_id=messages.METADATA_TOPIC_ID, partitions=[wanted])],
         )
         answer = await self.node.connection.request(messages.FETCH_LOG, request)
-        raise_error(Kind.READ, answer.error_code)
+        raise_error(RequestKind.READ, answer.error_code)
         result = only_item(only_item(answer.responses).partitions)
         leader = result.current_leader
         self._epoch = max(0, leader.leader_epoch) if leader is not None else 0
-        raise_error(Kind.READ, result.error_code)
+        raise_error(RequestKind.READ, result.error_code)
         snapshot, diverging = result.snapshot_id, result.diverging_epoch
         data = result.records or b""
         assert isinstance(data, bytes)  # what is read is
         try:
             entries = tuple(map(entry_of, read_batches(data, offset, control=True).records))
-        except Malformed as error:
+        except MalformedMessage as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         return LogPiece(
             epoch=self._epoch,
@@ -94,9 +94,9 @@ class KafkaLogListener(KafkaSession):
                 max_bytes=_BYTES_MAX, topics=[of_topic(name=messages.METADATA_TOPIC, partitions=[wanted])]
             )
             answer = await self.node.connection.request(messages.FETCH_SNAPSHOT, request)
-            raise_error(Kind.READ, answer.error_code)
+            raise_error(RequestKind.READ, answer.error_code)
             result = only_item(only_item(answer.topics).partitions)
-            raise_error(Kind.READ, result.error_code)
+            raise_error(RequestKind.READ, result.error_code)
             size = result.size
             if result.position != len(data) or not result.unaligned_records or size > _SNAPSHOT_BYTES_MAX:
                 what = f"{len(result.unaligned_records)} bytes at {result.position} of {size}, {len(data)} were known"
@@ -104,6 +104,6 @@ class KafkaLogListener(KafkaSession):
             data += result.unaligned_records
         try:
             entries, _ = read_entries(data, "the snapshot", may_be_torn=False)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         return LogSnapshot(end_offset=end_offset, epoch=epoch, entries=tuple(entries))

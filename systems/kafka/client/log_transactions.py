@@ -1,6 +1,6 @@
 """Transactions over several partitions on Kafka, and over the offsets that a consumer group has reached.
 
-What the words of `systems.kafka.protocols.Transactions` mean here:
+What the words of `systems.kafka.protocols.TransactionsOnLogs` mean here:
 
 - A producer's name is its transactional id. To begin is InitProducerId; the token is producer id and epoch as one
   number, as in `elections`.
@@ -63,7 +63,7 @@ from fencepost.systems.kafka.wire.errors import (
     ServerDoubt,
     ServerRefusal,
 )
-from fencepost.systems.kafka.wire.records import Producer, Record
+from fencepost.systems.kafka.wire.records import BatchRecord, Producer
 from fencepost.systems.kafka.wire.values import GroupMember, ProducerId
 
 FENCED: Final = "fenced"
@@ -110,7 +110,7 @@ class _ActiveProducer:
 
 
 class KafkaTransactions(KafkaSession):
-    """`systems.kafka.protocols.Transactions` by way of one node."""
+    """`systems.kafka.protocols.TransactionsOnLogs` by way of one node."""
 
     #: Of each request: a transaction has several.
     patience_s = 1.5
@@ -337,6 +337,6 @@ def _input_of(producer: NamedProducer) -> int:
     return producer.input
 
 
-def _record(record: Record) -> TransactionRecord:
+def _record(record: BatchRecord) -> TransactionRecord:
     number, _, read = (record.value or b"").partition(b" ")
     return TransactionRecord(record.offset, int(number), int(read) if read else None)

@@ -21,14 +21,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from fencepost.harness.coordination import Definite
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
 from fencepost.systems.kafka.protocols import MetadataKind
 from fencepost.systems.kafka.wire import messages
 from fencepost.systems.kafka.wire.errors import (
     RESOURCE_NOT_FOUND,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_API,
-    Kind,
+    RequestKind,
     only_item,
     raise_error,
     refused,
@@ -93,7 +93,7 @@ async def _read_quota(node: KafkaNode, name: str) -> int | None:
     )
     request = messages.DESCRIBE_CLIENT_QUOTAS.request(components=[wanted], strict=True)
     answer = await node.connection.request(messages.DESCRIBE_CLIENT_QUOTAS, request)
-    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    raise_error(RequestKind.READ, answer.error_code, answer.error_message)
     values = [value for entry in answer.entries or () for value in entry.values]
     return next((round(value.value) for value in values if value.key == _QUOTA), None)
 
@@ -118,16 +118,16 @@ async def _change_scram(node: KafkaNode, name: str, value: int | None) -> None:
 
 
 async def _read_scram(node: KafkaNode, name: str) -> int | None:
-    if node.role is Role.CONTROLLER:
+    if node.role is ListenerRole.CONTROLLER:
         raise refused(UNSUPPORTED_API, "controllers offer it, and fail each (4.3.1: error -1)")
     wanted = messages.DESCRIBE_USER_SCRAM_CREDENTIALS.request.UserName(name=name)
     request = messages.DESCRIBE_USER_SCRAM_CREDENTIALS.request(users=[wanted])
     answer = await node.connection.request(messages.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
-    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    raise_error(RequestKind.READ, answer.error_code, answer.error_message)
     user = only_item(answer.results)
     if user.error_code == RESOURCE_NOT_FOUND:
         return None
-    raise_error(Kind.READ, user.error_code, user.error_message)
+    raise_error(RequestKind.READ, user.error_code, user.error_message)
     iterations = (info.iterations for info in user.credential_infos if info.mechanism == _SHA_256)
     return next((number - _ITERATIONS.start for number in iterations), None)
 
@@ -145,7 +145,7 @@ async def _read_partitions(node: KafkaNode, name: str) -> int | None:
     topic = only_item((await node.metadata([name])).topics)
     if topic.error == UNKNOWN_TOPIC_OR_PARTITION:
         return None
-    raise_error(Kind.READ, topic.error)
+    raise_error(RequestKind.READ, topic.error)
     return len(topic.partitions)
 
 
@@ -198,7 +198,7 @@ async def _change_acl(node: KafkaNode, name: str, value: int | None) -> None:
 async def _read_acl(node: KafkaNode, name: str) -> int | None:
     request = messages.DESCRIBE_ACLS.request(**_acl_filter(name))
     answer = await node.connection.request(messages.DESCRIBE_ACLS, request)
-    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    raise_error(RequestKind.READ, answer.error_code, answer.error_message)
     return 1 if any(resource.acls for resource in answer.resources) else None
 
 

@@ -7,19 +7,19 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from fencepost.systems.kafka.wire.codec import Malformed
-from fencepost.systems.kafka.wire.connection import Connection
+from fencepost.systems.kafka.wire.codec import MalformedMessage
+from fencepost.systems.kafka.wire.connection import KafkaConnection
 from fencepost.systems.kafka.wire.errors import (
     NO_ACKNOWLEDGEMENT,
     UNREADABLE_RECORDS,
-    Kind,
+    RequestKind,
     only_item,
     raise_error,
     refused,
 )
 from fencepost.systems.kafka.wire.messages import FETCH, LIST_OFFSETS, PRODUCE
-from fencepost.systems.kafka.wire.records import Producer, Record, read_batches, write_batch
-from fencepost.systems.kafka.wire.values import Appended, Fetched, LogPosition
+from fencepost.systems.kafka.wire.records import BatchRecord, Producer, read_batches, write_batch
+from fencepost.systems.kafka.wire.values import AppendedBatch, Fetched, LogPosition
 
 if TYPE_CHECKING:
     from kafka.protocol.consumer.fetch import FetchResponse
@@ -43,7 +43,7 @@ _ABORT_MARKER: Final = b"\0\0"
 class PartitionLogs:
     """The logs of topic partitions, as the node of this connection serves them."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
 
     async def produce(
@@ -56,7 +56,7 @@ class PartitionLogs:
         producer: Producer | None = None,
         timeout_ms: int = _TIMEOUT_MS,
         timestamp_ms: int | None = None,
-    ) -> Appended:
+    ) -> AppendedBatch:
         """Append one batch.
 
         Args:
@@ -86,8 +86,8 @@ class PartitionLogs:
             _PRODUCE_ADDING if producer is not None and producer.adds else _PRODUCE, request
         )
         result = only_item(only_item(answer.responses).partition_responses)
-        raise_error(Kind.PRODUCE, result.error_code, result.error_message)
-        return Appended(result.base_offset, result.log_start_offset)
+        raise_error(RequestKind.PRODUCE, result.error_code, result.error_message)
+        return AppendedBatch(result.base_offset, result.log_start_offset)
 
     async def fetch(
         self,
@@ -123,14 +123,14 @@ class PartitionLogs:
             topics=[FETCH.request.FetchTopic(topic=topic, partitions=[wanted])],
         )
         answer = await self._connection.request(FETCH, request)
-        raise_error(Kind.READ, answer.error_code)
+        raise_error(RequestKind.READ, answer.error_code)
         result = only_item(only_item(answer.responses).partitions)
-        raise_error(Kind.READ, result.error_code)
+        raise_error(RequestKind.READ, result.error_code)
         records = result.records or b""
         assert isinstance(records, bytes)  # what is read is
         try:
             batches = read_batches(records, offset, control=committed)
-        except Malformed as error:
+        except MalformedMessage as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         return Fetched(
             _committed(batches.records, result.aborted_transactions or ()) if committed else batches.records,
@@ -155,14 +155,14 @@ class PartitionLogs:
         )
         answer = await self._connection.request(LIST_OFFSETS, request)
         result = only_item(only_item(answer.topics).partitions)
-        raise_error(Kind.READ, result.error_code)
+        raise_error(RequestKind.READ, result.error_code)
         return LogPosition(result.offset, result.leader_epoch)
 
 
 def _committed(
-    records: Sequence[Record],
+    records: Sequence[BatchRecord],
     aborted: "Sequence[FetchResponse.FetchableTopicResponse.PartitionData.AbortedTransaction]",
-) -> tuple[Record, ...]:
+) -> tuple[BatchRecord, ...]:
     """Leave out the records of aborted transactions, as consumers do (KIP-98, "Reading committed messages").
 
     An aborted transaction lasts from its first offset to the next abort marker of its producer.

@@ -21,7 +21,7 @@ from typing import Final
 
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.history import Claim
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
 from fencepost.systems.kafka.client.reconnecting_client import ReconnectingClient
 from fencepost.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -30,7 +30,7 @@ from fencepost.systems.kafka.wire.errors import (
     TOPIC_ALREADY_EXISTS,
     ServerRefusal,
 )
-from fencepost.systems.kafka.wire.values import Quorum
+from fencepost.systems.kafka.wire.values import MetadataQuorum
 
 QUORUM_SOURCE: Final = "describe-quorum"
 CONTROLLER_SOURCE: Final = "validate-only"
@@ -74,14 +74,14 @@ class QuorumQuestion(_OfOneNode):
             if refusal.number != NOT_LEADER_OR_FOLLOWER:
                 raise
             return Answer(claims=Claim.NO, source=QUORUM_SOURCE, detail="not leader")
-        leads = quorum.leader == self._number and node.role is Role.CONTROLLER
+        leads = quorum.leader == self._number and node.role is ListenerRole.CONTROLLER
         return Answer(
             claims=Claim.YES if leads else Claim.NO,
             source=QUORUM_SOURCE,
             epoch=quorum.epoch,
             leader=self._name(quorum.leader),
             position=quorum.high_watermark,
-            detail="forwarded" if node.role is Role.BROKER else _behind(quorum) if leads else None,
+            detail="forwarded" if node.role is ListenerRole.BROKER else _behind(quorum) if leads else None,
         )
 
 
@@ -92,14 +92,14 @@ class ControllerQuestion(_OfOneNode):
         return await self._line.ask(self._answer)
 
     async def _answer(self, node: KafkaNode) -> Answer:
-        if node.role is Role.BROKER:
+        if node.role is ListenerRole.BROKER:
             raise ValueError("a KRaft broker forwards this question to a controller")
         try:
             await node.create_topic(PROBE_TOPIC, validate_only=True, timeout_ms=_PROBE_TIMEOUT_MS)
         except ServerRefusal as refusal:
             if refusal.number == NOT_CONTROLLER:
                 return Answer(claims=Claim.NO, source=CONTROLLER_SOURCE, epoch_exact=False, detail="not controller")
-            if refusal.number == _UNKNOWN_SERVER_ERROR and node.role is Role.ZOOKEEPER_BROKER:
+            if refusal.number == _UNKNOWN_SERVER_ERROR and node.role is ListenerRole.ZOOKEEPER_BROKER:
                 return self._active("active, but refused by ZooKeeper")
             if refusal.number not in _ACTIVE:
                 raise
@@ -117,7 +117,7 @@ class ViewQuestion(_OfOneNode):
         return await self._line.ask(self._answer)
 
     async def _answer(self, node: KafkaNode) -> Answer:
-        if node.role is not Role.ZOOKEEPER_BROKER:
+        if node.role is not ListenerRole.ZOOKEEPER_BROKER:
             raise ValueError("a KRaft broker names any broker as its controller")
         controller = (await node.metadata()).controller
         return Answer(
@@ -128,7 +128,7 @@ class ViewQuestion(_OfOneNode):
         )
 
 
-def _behind(quorum: Quorum) -> str | None:
+def _behind(quorum: MetadataQuorum) -> str | None:
     """Say how many offsets each replica is behind the high watermark, by node id: "behind 4=12 2=3".
 
     Brokers replicate the log too. The leader knows where a replica's log ends by what it fetches.

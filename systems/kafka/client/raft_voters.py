@@ -11,7 +11,7 @@ import uuid
 
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.names import CLUSTER_ID
-from fencepost.systems.kafka.wire.errors import Kind, raise_error
+from fencepost.systems.kafka.wire.errors import RequestKind, raise_error
 from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER
 
 
@@ -33,11 +33,11 @@ async def add_voter(
         listeners=[ADD_RAFT_VOTER.request.VoterListener(name=listener, host=host, port=port)],
     )
     answer = await controller.connection.request(ADD_RAFT_VOTER, request)
-    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)
+    raise_error(RequestKind.VOTERS, answer.error_code, answer.error_message)
 
 
 async def remove_voter(controller: KafkaNode, number: int, directory: str) -> None:
     """Remove the voter with this number and directory; raises as `add_voter` does."""
     request = REMOVE_RAFT_VOTER.request(cluster_id=CLUSTER_ID, voter_id=number, voter_directory_id=uuid.UUID(directory))
     answer = await controller.connection.request(REMOVE_RAFT_VOTER, request)
-    raise_error(Kind.VOTERS, answer.error_code, answer.error_message)
+    raise_error(RequestKind.VOTERS, answer.error_code, answer.error_message)

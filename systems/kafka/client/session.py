@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
 from fencepost.systems.kafka.client.peers import Peers
 from fencepost.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -72,7 +72,7 @@ class KafkaSession:
         """
         for name, count in topics.items():
             await self._make_topic(name, count, configs)
-        while self.node.role is not Role.CONTROLLER and not await self._are_served(topics, served):
+        while self.node.role is not ListenerRole.CONTROLLER and not await self._are_served(topics, served):
             await asyncio.sleep(_PREPARE_POLL_S)
 
     async def _make_topic(self, name: str, partitions: int, configs: Callable[[int], Mapping[str, str]]) -> None:

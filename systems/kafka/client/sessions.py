@@ -17,7 +17,7 @@ from fencepost.systems.kafka.protocols import KafkaInterface
 
 
 class KafkaProducerIds(KafkaSession):
-    """`systems.kafka.protocols.ProducerIds`, by InitProducerId of a broker."""
+    """`systems.kafka.protocols.GrantsProducerIds`, by InitProducerId of a broker."""
 
     async def allocate(self) -> int:
         return (await self.node.allocate_producer_id()).id

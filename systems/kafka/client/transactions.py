@@ -11,7 +11,7 @@ import msgspec
 
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.wire import messages
-from fencepost.systems.kafka.wire.errors import INCOMPLETE_ANSWER, Kind, only_item, raise_error, refused
+from fencepost.systems.kafka.wire.errors import INCOMPLETE_ANSWER, RequestKind, only_item, raise_error, refused
 from fencepost.systems.kafka.wire.values import BrokerAddress, GroupMember, ProducerId
 
 #: What a coordinator is asked for.
@@ -57,7 +57,7 @@ async def find_coordinator(node: KafkaNode, name: str, kind: int = TRANSACTIONAL
     """
     request = messages.FIND_COORDINATOR.request(key=name, key_type=kind)
     answer = await node.connection.request(messages.FIND_COORDINATOR, request)
-    raise_error(Kind.READ, answer.error_code, answer.error_message)
+    raise_error(RequestKind.READ, answer.error_code, answer.error_message)
     return BrokerAddress(answer.node_id, answer.host, answer.port)
 
 
@@ -79,7 +79,7 @@ async def init_producer(
         producer_epoch=resumed.epoch,
     )
     answer = await node.connection.request(messages.INIT_PRODUCER_ID, request)
-    raise_error(Kind.TRANSACTION, answer.error_code)
+    raise_error(RequestKind.TRANSACTION, answer.error_code)
     return ProducerId(answer.producer_id, answer.producer_epoch)
 
 
@@ -106,7 +106,7 @@ async def add_partitions(
     if {result.partition_index for result in results} != set(partitions):
         raise refused(INCOMPLETE_ANSWER, f"{len(results)} results for {len(partitions)} partitions")
     codes = [result.partition_error_code for result in results]
-    raise_error(Kind.TRANSACTION, next((code for code in codes if code not in (0, _NOT_ATTEMPTED)), max(codes)))
+    raise_error(RequestKind.TRANSACTION, next((code for code in codes if code not in (0, _NOT_ATTEMPTED)), max(codes)))
 
 
 async def add_offsets(node: KafkaNode, transactional_id: str, producer: ProducerId, group: str) -> None:
@@ -114,7 +114,9 @@ async def add_offsets(node: KafkaNode, transactional_id: str, producer: Producer
     request = messages.ADD_OFFSETS_TO_TXN.request(
         transactional_id=transactional_id, producer_id=producer.id, producer_epoch=producer.epoch, group_id=group
     )
-    raise_error(Kind.TRANSACTION, (await node.connection.request(messages.ADD_OFFSETS_TO_TXN, request)).error_code)
+    raise_error(
+        RequestKind.TRANSACTION, (await node.connection.request(messages.ADD_OFFSETS_TO_TXN, request)).error_code
+    )
 
 
 async def commit_offset(
@@ -147,7 +149,7 @@ async def commit_offset(
         topics=[of_topic(name=at.topic, partitions=[offset])],
     )
     answer = await node.connection.request(_COMMIT_OFFSETS[version], request)
-    raise_error(Kind.TRANSACTION, only_item(only_item(answer.topics).partitions).error_code)
+    raise_error(RequestKind.TRANSACTION, only_item(only_item(answer.topics).partitions).error_code)
 
 
 async def end_transaction(
@@ -162,7 +164,7 @@ async def end_transaction(
         transactional_id=transactional_id, producer_id=producer.id, producer_epoch=producer.epoch, committed=commit
     )
     answer = await node.connection.request(_END[version], request)
-    raise_error(Kind.TRANSACTION, answer.error_code)
+    raise_error(RequestKind.TRANSACTION, answer.error_code)
     return ProducerId(answer.producer_id, answer.producer_epoch) if version == SECOND else producer
 
 
@@ -171,5 +173,5 @@ async def describe_transaction(node: KafkaNode, transactional_id: str) -> Descri
     request = messages.DESCRIBE_TRANSACTIONS.request(transactional_ids=[transactional_id])
     answer = await node.connection.request(messages.DESCRIBE_TRANSACTIONS, request)
     state = only_item(answer.transaction_states)
-    raise_error(Kind.READ, state.error_code)
+    raise_error(RequestKind.READ, state.error_code)
     return Described(ProducerId(state.producer_id, state.producer_epoch), state.transaction_state)

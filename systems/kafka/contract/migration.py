@@ -34,7 +34,7 @@ MEANINGS: Final[Mapping[Phase, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ServerTurn:
     """One server that is started as something else; `becomes` None: it is ended and stays so."""
 
     node: str
@@ -42,13 +42,13 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class MigrationStage:
     """Steps of an operator: servers are turned, one by one or `together`, and then phases are waited for in order.
 
     `releases`: after the turns the leadership in the old store is given up by hand.
     """
 
-    turns: tuple[Turn, ...]
+    turns: tuple[ServerTurn, ...]
     together: bool = False
     releases: bool = False
     reaches: tuple[Phase, ...] = ()
@@ -57,15 +57,15 @@ class Stage:
 class Migration(Protocol):
     """The way of one cluster."""
 
-    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
+    def stages(self, until: Phase, *, early: bool) -> tuple[MigrationStage, ...]:
         """The steps from the beginning to this phase; `early`: the last phase begins one server too early."""
         ...
 
-    def way_back(self, modes: Mapping[str, str | None]) -> tuple[Stage, ...]:
+    def way_back(self, modes: Mapping[str, str | None]) -> tuple[MigrationStage, ...]:
         """The steps back from where the nodes became `modes`; empty where there is none."""
         ...
 
-    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
+    async def spec(self, turn: ServerTurn, *, first: bool) -> NodeSpec:
         """How a turn's server starts from now on; `first`: on an empty disk. May ask the cluster.
 
         Raises anything without an answer.

@@ -5,17 +5,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from fencepost.harness.runtime.node import Node, NodeSpec
-from fencepost.systems.kafka.contract.migration import Migration, Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration import Migration, MigrationStage, Phase, ServerTurn
 
 _POLL_S: Final = 0.05
 
 
 async def carry_out(
-    stage: Stage,
-    turns: Sequence[Turn],
+    stage: MigrationStage,
+    turns: Sequence[ServerTurn],
     *,
     serve: Callable[[], Awaitable[bool]],
-    turn: Callable[[Turn], Awaitable[object]],
+    turn: Callable[[ServerTurn], Awaitable[object]],
 ) -> bool:
     """Turn these servers of a stage, one by one or together; return whether all were turned.
 
@@ -36,7 +36,7 @@ async def carry_out(
     return True
 
 
-async def give_next_spec(node: Node, turn: Turn, migration: Migration, *, first: bool) -> NodeSpec:
+async def give_next_spec(node: Node, turn: ServerTurn, migration: Migration, *, first: bool) -> NodeSpec:
     """Make this server start as what it becomes from now on; `first`: on an empty disk."""
     spec = await migration.spec(turn, first=first)
     node.respec(spec)

@@ -18,7 +18,7 @@ REPLICAS: Final = 2
 PARTITIONS_PER_TOPIC: Final = 500
 
 
-class Ending(StrEnum):
+class FailoverEnding(StrEnum):
     """Why no controller may act for a while: it ends by SIGKILL or in order, or a migration goes on to this phase."""
 
     KILL = "kill"
@@ -30,12 +30,12 @@ class Ending(StrEnum):
 
 
 #: The endings of an active controller.
-ENDS: Final = (Ending.KILL, Ending.STOP)
+ENDS: Final = (FailoverEnding.KILL, FailoverEnding.STOP)
 #: The phases of a migration; the copy belongs to the steps before `hybrid`.
-PHASES: Final = (Ending.PROVISIONED, Ending.HYBRID, Ending.DUAL_WRITE, Ending.FINAL)
+PHASES: Final = (FailoverEnding.PROVISIONED, FailoverEnding.HYBRID, FailoverEnding.DUAL_WRITE, FailoverEnding.FINAL)
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class FailoverCell(msgspec.Struct, frozen=True, kw_only=True):
     """One cluster; its process may take `budget_s` in all and ends the controller `times` times in each way."""
 
     system: str
@@ -50,7 +50,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.system}-{self.partitions}"
 
 
-class Sample(msgspec.Struct, frozen=True, kw_only=True):
+class FailoverSample(msgspec.Struct, frozen=True, kw_only=True):
     """One ending of one active controller, or one phase of one migration.
 
     Times are seconds since the signal was sent; None: not seen, see `missing`.
@@ -66,7 +66,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     system: str
     partitions: int
-    ending: Ending
+    ending: FailoverEnding
     ended: str
     successor: str | None = None
     metadata_s: float | None = None
@@ -96,11 +96,11 @@ AMOUNTS: Final = {
 }
 
 
-def measured(ending: Ending) -> tuple[str, ...]:
+def measured(ending: FailoverEnding) -> tuple[str, ...]:
     """The times of a sample that are measured there."""
     if ending in ENDS:
         return ("metadata_s", "produce_s", "load_s")
-    return ("gap_s", "phase_s", "load_s") if ending is Ending.HYBRID else ("gap_s", "phase_s")
+    return ("gap_s", "phase_s", "load_s") if ending is FailoverEnding.HYBRID else ("gap_s", "phase_s")
 
 
 def topics(partitions: int) -> dict[str, int]:

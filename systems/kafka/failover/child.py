@@ -46,13 +46,13 @@ async def _measure(folder: Path) -> None:
 
     import msgspec
 
-    from fencepost.systems.kafka.failover.cell import ENDS, Cell
+    from fencepost.systems.kafka.failover.cell import ENDS, FailoverCell
     from fencepost.systems.kafka.failover.cluster import open_cluster
     from fencepost.systems.kafka.failover.measurable import failover_of
     from fencepost.systems.kafka.failover.measure import measure
     from fencepost.systems.kafka.failover.migrating import migrations
 
-    cell = msgspec.json.decode((folder / CELL).read_bytes(), type=Cell)
+    cell = msgspec.json.decode((folder / CELL).read_bytes(), type=FailoverCell)
     ends = time.monotonic() + cell.budget_s
     task = asyncio.current_task()
     assert task is not None

@@ -24,7 +24,7 @@ from fencepost.harness.runtime.node import Node, Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.client.client import open_node
 from fencepost.systems.kafka.client.elect_leaders import elect_preferred_leaders
-from fencepost.systems.kafka.failover.cell import NODES, REPLICAS, Cell, topics
+from fencepost.systems.kafka.failover.cell import NODES, REPLICAS, FailoverCell, topics
 from fencepost.systems.kafka.failover.measurable import failover_of, system_of
 from fencepost.systems.kafka.failover.probes import Address, Partition, ProduceLine, ProduceProbe
 from fencepost.systems.kafka.names import CLIENT_PORT
@@ -47,12 +47,12 @@ _PRODUCE_WAIT_MS: Final = 5000
 _Failed = (Definite, Indefinite, TimeoutError, OSError)
 
 
-class Cluster:
+class FailoverCluster:
     """A running cluster; `open_cluster` makes it. Of `all_nodes` those in `nodes` run; `later` ones do not yet."""
 
     def __init__(
         self,
-        cell: Cell,
+        cell: FailoverCell,
         nodes: Mapping[str, Node],
         layout: Mapping[str, Place],
         artifacts: Artifacts,
@@ -258,7 +258,7 @@ class Cluster:
         return f"{len(strays)} partitions are not led by their first replica ({strays[0]}); an election {election}"
 
 
-async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
+async def open_cluster(cell: FailoverCell, folder: Path, stack: AsyncExitStack) -> FailoverCluster:
     """Start the cell's cluster in the lab, settled and filled; closing `stack` stops it."""
     system = system_of(cell.system)
     options = failover_of(cell.system).options
@@ -268,7 +268,7 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))
     later = {member.name for member in placement.members if member.joins_later}
-    cluster = Cluster(cell, runtime.nodes, runtime.layout, artifacts, later=later)
+    cluster = FailoverCluster(cell, runtime.nodes, runtime.layout, artifacts, later=later)
     async with asyncio.timeout(_START_S):
         await asyncio.gather(*(node.start() for node in cluster.nodes.values()))
         await runtime.await_links()

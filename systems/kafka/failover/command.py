@@ -8,7 +8,7 @@ import click
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.cli.output.help import Documented, Example, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.systems.kafka.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
 from fencepost.systems.kafka.failover.document import Curve, costs, document, table
@@ -61,12 +61,12 @@ def _number(text: str) -> int:
 
 
 EXAMPLES = (
-    Example("fencepost failover", "Both generations of Kafka, at 10 to 5,000 partitions, within 20 minutes"),
-    Example(
+    HelpExample("fencepost failover", "Both generations of Kafka, at 10 to 5,000 partitions, within 20 minutes"),
+    HelpExample(
         "fencepost failover --systems kraft,kraft+controllers --partitions 10 --times 2",
         "A quick look at KRaft, also with controllers on nodes of their own",
     ),
-    Example("fencepost failover --deadline 2h --json", "More time, and the figures as JSON"),
+    HelpExample("fencepost failover --deadline 2h --json", "More time, and the figures as JSON"),
 )
 
 

@@ -25,7 +25,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 from fencepost.harness.runtime.provider import Placement
-from fencepost.systems.kafka.failover.cell import ENDS, NODES, Cell, Sample, measured
+from fencepost.systems.kafka.failover.cell import ENDS, NODES, FailoverCell, FailoverSample, measured
 from fencepost.systems.kafka.failover.child import CELL
 from fencepost.systems.kafka.failover.document import Curve, document
 from fencepost.systems.kafka.failover.measurable import endings_of, failover_of, system_of
@@ -75,7 +75,7 @@ class CurveRun:
         self.began = time.monotonic()
         self.started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.say, self.stop = say, stop
-        self.samples: list[Sample] = []
+        self.samples: list[FailoverSample] = []
         self.failures: list[str] = []
         self.artifacts = self._resolve()
         self.folder = store.make_run_folder(results, _SLUG)
@@ -135,7 +135,7 @@ class CurveRun:
         return curve
 
     def _cell(self, system: str, partitions: int, budget_s: float) -> None:
-        cell = Cell(
+        cell = FailoverCell(
             system=system,
             version=self.artifacts[system].version,
             partitions=partitions,
@@ -157,7 +157,7 @@ class CurveRun:
             self.failures.append(f"{system}, {partitions} partitions: {failure}")
             self.say(self.failures[-1])
 
-    def _take(self, sample: Sample) -> None:
+    def _take(self, sample: FailoverSample) -> None:
         self.samples.append(sample)
         shown = {name.removesuffix("_s"): getattr(sample, name) for name in measured(sample.ending)}
         figures = ", ".join(f"{name} {'-' if value is None else f'{value:.3f} s'}" for name, value in shown.items())
@@ -170,7 +170,9 @@ class CurveRun:
 class _Child:
     """The process of one cell: its lines are read, and it is ended when its time is over."""
 
-    def __init__(self, folder: Path, take: Callable[[Sample], None], stop: StopRequest, budget_s: float) -> None:
+    def __init__(
+        self, folder: Path, take: Callable[[FailoverSample], None], stop: StopRequest, budget_s: float
+    ) -> None:
         self.folder, self.take, self.stop = folder, take, stop
         self.timers: list[threading.Timer] = []
         self.failure: str | None = None
@@ -216,7 +218,7 @@ class _Child:
 
     def _hear(self, message: dict[str, Any]) -> bool:
         if message["topic"] == "sample":
-            self.take(msgspec.convert(message["sample"], Sample))
+            self.take(msgspec.convert(message["sample"], FailoverSample))
         elif message["topic"] == "error":
             self.failure = str(message["message"])
         return bool(message["topic"] == "done")

@@ -14,8 +14,8 @@ from fencepost.systems.kafka.failover.cell import (
     MEASURES,
     NODES,
     REPLICAS,
-    Ending,
-    Sample,
+    FailoverEnding,
+    FailoverSample,
     measured,
 )
 from fencepost.systems.kafka.failover.growth import Growth, fit
@@ -28,7 +28,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One measure of one cell and ending: `values` in the order measured."""
 
     system: str
-    ending: Ending
+    ending: FailoverEnding
     measure: str
     partitions: int
     values: tuple[float, ...]
@@ -47,13 +47,13 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     partitions: tuple[int, ...]
     times: int
-    samples: tuple[Sample, ...]
+    samples: tuple[FailoverSample, ...]
     failures: tuple[str, ...] = ()
     took_s: float = 0.0
     started_at: str = ""
     machine: dict[str, Any] = {}
 
-    def figure(self, system: str, ending: Ending, measure: str, partitions: int) -> Figure:
+    def figure(self, system: str, ending: FailoverEnding, measure: str, partitions: int) -> Figure:
         values = [
             getattr(sample, measure)
             for sample in self.samples
@@ -68,10 +68,10 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
             times=self.times,
         )
 
-    def figures(self, system: str, ending: Ending, measure: str) -> list[Figure]:
+    def figures(self, system: str, ending: FailoverEnding, measure: str) -> list[Figure]:
         return [self.figure(system, ending, measure, partitions) for partitions in self.partitions]
 
-    def growth(self, system: str, ending: Ending, measure: str) -> Growth | None:
+    def growth(self, system: str, ending: FailoverEnding, measure: str) -> Growth | None:
         """Fit a line through the medians; returns None with fewer than two numbers of partitions."""
         return fit(
             [(f.partitions, f.median_s) for f in self.figures(system, ending, measure) if f.median_s is not None]
@@ -90,12 +90,12 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     @property
-    def kinds(self) -> list[tuple[str, Ending, str]]:
+    def kinds(self) -> list[tuple[str, FailoverEnding, str]]:
         """Every system with its endings, or phases, and the measures of each."""
         return [(s, ending, measure) for s in self.systems for ending in endings_of(s) for measure in measured(ending)]
 
     @property
-    def endings(self) -> list[tuple[str, Ending]]:
+    def endings(self) -> list[tuple[str, FailoverEnding]]:
         """Every system that is not migrated, with the endings of its controller."""
         return [(s, ending) for s in self.systems for ending in endings_of(s) if ending in ENDS]
 
@@ -156,7 +156,7 @@ def _figure(curve: Curve, figure: Figure) -> dict[str, Any]:
     }
 
 
-def _amount(curve: Curve, system: str, ending: Ending, amount: str, partitions: int) -> dict[str, Any]:
+def _amount(curve: Curve, system: str, ending: FailoverEnding, amount: str, partitions: int) -> dict[str, Any]:
     figure = curve.figure(system, ending, amount, partitions)
     return {
         "system": system,
@@ -177,7 +177,7 @@ def costs(curve: Curve) -> list[str]:
     ]
 
 
-def _phase(curve: Curve, system: str, ending: Ending) -> str:
+def _phase(curve: Curve, system: str, ending: FailoverEnding) -> str:
     gaps = [f for f in curve.figures(system, ending, "gap_s") if f.values]
     changes = [f"{seconds(f.median_s)} with {f.partitions:,} partitions" for f in gaps]
     lengths = [seconds(f.median_s) for f in curve.figures(system, ending, "phase_s") if f.values]
@@ -188,8 +188,8 @@ def _phase(curve: Curve, system: str, ending: Ending) -> str:
     )
 
 
-def _cost(curve: Curve, system: str, ending: Ending) -> str:
-    how = "killed" if ending is Ending.KILL else "stopped in order"
+def _cost(curve: Curve, system: str, ending: FailoverEnding) -> str:
+    how = "killed" if ending is FailoverEnding.KILL else "stopped in order"
     figures = {
         measure: [f for f in curve.figures(system, ending, measure) if f.values]
         for measure in (*measured(ending), *AMOUNTS)
@@ -243,7 +243,7 @@ def table(curve: Curve) -> list[list[str]]:
             "growth with partitions",
         ]
     ]
-    for ending in Ending:
+    for ending in FailoverEnding:
         systems = [system for system in curve.systems if ending in endings_of(system)]
         for measure in measured(ending):
             for system in systems:

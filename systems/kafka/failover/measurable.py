@@ -6,7 +6,7 @@ from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.contract.system import System
 from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.contract.failover import Failover, MeasuresFailover
-from fencepost.systems.kafka.failover.cell import ENDS, PHASES, Ending
+from fencepost.systems.kafka.failover.cell import ENDS, PHASES, FailoverEnding
 
 #: Between a system's name and that of a deployment.
 _PLUS: Final = "+"
@@ -30,7 +30,7 @@ def failover_of(name: str) -> Failover[Any]:
     return known[name]
 
 
-def endings_of(name: str) -> tuple[Ending, ...]:
+def endings_of(name: str) -> tuple[FailoverEnding, ...]:
     """The endings, or the phases of a migration, that are measured on this system."""
     return PHASES if failover_of(name).migrates else ENDS
 

@@ -11,8 +11,8 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
-from fencepost.systems.kafka.failover.cell import Ending, Sample
-from fencepost.systems.kafka.failover.cluster import Cluster
+from fencepost.systems.kafka.failover.cell import FailoverEnding, FailoverSample
+from fencepost.systems.kafka.failover.cluster import FailoverCluster
 from fencepost.systems.kafka.failover.load_time import load_time_s
 from fencepost.systems.kafka.failover.probes import MetadataProbe, ProduceLine, ProduceProbe, gathered
 
@@ -26,10 +26,10 @@ _POLL_S: Final = 0.02
 #: Columns of /proc/PID/net/dev (proc(5)).
 _RECEIVED: Final = 0
 _SENT: Final = 8
-_SIGNALS: Final = {Ending.KILL: signal.SIGKILL, Ending.STOP: signal.SIGTERM}
+_SIGNALS: Final = {FailoverEnding.KILL: signal.SIGKILL, FailoverEnding.STOP: signal.SIGTERM}
 
 
-async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
+async def measure(cluster: FailoverCluster, ending: FailoverEnding, names: str) -> FailoverSample:
     """End the active controller of a settled cluster and await recovery; start it again and settle.
 
     Raises HarnessError when nobody stays active beforehand, or when the cluster does not settle afterwards.
@@ -55,7 +55,7 @@ async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
     return sample
 
 
-async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
+async def connected(cluster: FailoverCluster, names: str) -> tuple[str, MetadataProbe]:
     """Find the active controller of a settled cluster, and connect a probe to the other nodes.
 
     Sessions of 2 s are short: when the machine stalls for a moment after the cluster has settled, another controller
@@ -78,8 +78,13 @@ async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
 
 
 async def _end(
-    cluster: Cluster, node: Node, ending: Ending, metadata: MetadataProbe, produce: ProduceProbe, logs: dict[str, int]
-) -> Sample:
+    cluster: FailoverCluster,
+    node: Node,
+    ending: FailoverEnding,
+    metadata: MetadataProbe,
+    produce: ProduceProbe,
+    logs: dict[str, int],
+) -> FailoverSample:
     pid = node.pid
     if pid is None:
         raise HarnessError(f"{node.name} was gone before it could be ended")
@@ -103,7 +108,7 @@ async def _end(
     load_s = None if successor is None else await _load_time(cluster, successor, logs[successor])
     if successor is not None and load_s is None:
         missing.append(f"the log of {successor} does not say how long it loaded")
-    return Sample(
+    return FailoverSample(
         system=cluster.cell.system,
         partitions=cluster.cell.partitions,
         ending=ending,
@@ -141,7 +146,7 @@ async def _await_exit(node: Node, exited: list[float]) -> None:
     exited.append(time.monotonic())
 
 
-async def _load_time(cluster: Cluster, successor: str, from_byte: int) -> float | None:
+async def _load_time(cluster: FailoverCluster, successor: str, from_byte: int) -> float | None:
     deadline = time.monotonic() + _LINES_S
     while True:
         with cluster.nodes[successor].log.open("rb") as file:

@@ -11,11 +11,11 @@ from typing import Final
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.systems.kafka.contract.migration import MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration import MigratesMetadata, Migration, MigrationStage, Phase, ServerTurn
 from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
-from fencepost.systems.kafka.failover.cell import Cell, Ending, Sample
+from fencepost.systems.kafka.failover.cell import FailoverCell, FailoverEnding, FailoverSample
 from fencepost.systems.kafka.failover.change_probe import EVERY_S, ChangeProbe, longest_gap_s
-from fencepost.systems.kafka.failover.cluster import Cluster, open_cluster
+from fencepost.systems.kafka.failover.cluster import FailoverCluster, open_cluster
 from fencepost.systems.kafka.failover.load_time import load_time_s
 
 #: A controller waits long for a quorum that may be gone; then it is killed, as the fault `migrate` does it.
@@ -27,7 +27,7 @@ _LOOK_S: Final = 0.05
 _Failed = (Definite, Indefinite, TimeoutError, OSError, ValueError)
 
 
-async def migrations(cell: Cell, folder: Path, ends: float) -> AsyncIterator[Sample]:
+async def migrations(cell: FailoverCell, folder: Path, ends: float) -> AsyncIterator[FailoverSample]:
     """Migrate one cluster after the other, and yield a sample for each phase, until `ends` (of `time.monotonic`).
 
     Raises HarnessError when a cluster does not settle, or a phase does not begin.
@@ -46,14 +46,14 @@ async def migrations(cell: Cell, folder: Path, ends: float) -> AsyncIterator[Sam
         took_s = time.monotonic() - began
 
 
-async def _migrate(cluster: Cluster, names: str, stack: AsyncExitStack) -> AsyncIterator[Sample]:
+async def _migrate(cluster: FailoverCluster, names: str, stack: AsyncExitStack) -> AsyncIterator[FailoverSample]:
     assert isinstance(cluster.system, MigratesMetadata)
     migration = cluster.system.migration(cluster.layout, cluster.artifacts, cluster.failover.options, {})
     probe = ChangeProbe(lambda: cluster.controllers, names)
     asking = asyncio.create_task(probe.run())
     stack.push_async_callback(_ended, asking)
     for stage in migration.stages(Phase.FINAL, early=False):
-        ending = Ending(stage.reaches[-1])
+        ending = FailoverEnding(stage.reaches[-1])
         await _accepts(probe)
         began = time.monotonic()
         await _go(cluster, migration, stage)
@@ -65,7 +65,7 @@ async def _migrate(cluster: Cluster, names: str, stack: AsyncExitStack) -> Async
         await cluster.settle()
 
 
-async def _go(cluster: Cluster, migration: Migration, stage: Stage) -> None:
+async def _go(cluster: FailoverCluster, migration: Migration, stage: MigrationStage) -> None:
     async def serve() -> bool:
         await cluster.serves()
         return True
@@ -76,7 +76,7 @@ async def _go(cluster: Cluster, migration: Migration, stage: Stage) -> None:
     await cluster.serves()
 
 
-async def _turn(cluster: Cluster, migration: Migration, turn: Turn) -> None:
+async def _turn(cluster: FailoverCluster, migration: Migration, turn: ServerTurn) -> None:
     node = cluster.all_nodes[turn.node]
     first = node.state is NodeState.NEW
     cluster.nodes.pop(node.name, None)
@@ -92,7 +92,7 @@ async def _turn(cluster: Cluster, migration: Migration, turn: Turn) -> None:
     cluster.nodes[node.name] = node
 
 
-async def _ready(cluster: Cluster, node: Node) -> bool:
+async def _ready(cluster: FailoverCluster, node: Node) -> bool:
     if node.state is NodeState.DEAD:
         raise HarnessError(f"{node.name} ended; the end of its log:\n{node.log_tail(8)}")
     try:
@@ -118,15 +118,17 @@ async def _accepts(probe: ChangeProbe) -> None:
         await asyncio.sleep(EVERY_S)
 
 
-def _sample(cluster: Cluster, probe: ChangeProbe, ending: Ending, began: float, done: float) -> Sample:
+def _sample(
+    cluster: FailoverCluster, probe: ChangeProbe, ending: FailoverEnding, began: float, done: float
+) -> FailoverSample:
     missing = []
     load_s = None
-    if ending is Ending.HYBRID:
+    if ending is FailoverEnding.HYBRID:
         load_s = _copy_s(cluster)
         if load_s is None:
             missing.append("no controller's log says how long it copied")
     print(f"{ending}: {dict(probe.refusals)}", file=sys.stderr, flush=True)
-    return Sample(
+    return FailoverSample(
         system=cluster.cell.system,
         partitions=cluster.cell.partitions,
         ending=ending,
@@ -139,7 +141,7 @@ def _sample(cluster: Cluster, probe: ChangeProbe, ending: Ending, began: float, 
     )
 
 
-def _copy_s(cluster: Cluster) -> float | None:
+def _copy_s(cluster: FailoverCluster) -> float | None:
     logs = (node.log.read_text(errors="replace") for node in cluster.nodes.values())
     return next((s for log in logs if (s := load_time_s(cluster.failover.loading, log)) is not None), None)
 

@@ -10,7 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from fencepost.harness.report.svg import element, joined, label, picture, title
-from fencepost.systems.kafka.failover.cell import ENDS, MEASURES, PHASES, Ending, measured
+from fencepost.systems.kafka.failover.cell import ENDS, MEASURES, PHASES, FailoverEnding, measured
 from fencepost.systems.kafka.failover.document import Curve, growth_words, seconds
 from fencepost.systems.kafka.failover.measurable import endings_of
 
@@ -20,15 +20,15 @@ _HEIGHT: Final = 170.0
 _TOP: Final = 60.0
 _ROW: Final = 250.0
 _ENDINGS: Final = {
-    Ending.KILL: "controller killed",
-    Ending.STOP: "controller stopped in order",
+    FailoverEnding.KILL: "controller killed",
+    FailoverEnding.STOP: "controller stopped in order",
     **{phase: f"up to {phase}" for phase in PHASES},
 }
 #: The panels in their order, two in a row: of the controller's endings, then of a migration.
 _PANELS: Final = (
-    *((measure, ending) for measure in measured(Ending.KILL) for ending in ENDS),
+    *((measure, ending) for measure in measured(FailoverEnding.KILL) for ending in ENDS),
     *(("gap_s", phase) for phase in PHASES),
-    *((measure, Ending.HYBRID) for measure in ("phase_s", "load_s")),
+    *((measure, FailoverEnding.HYBRID) for measure in ("phase_s", "load_s")),
 )
 
 
@@ -73,7 +73,7 @@ def _legend(curve: Curve) -> Markup:
     return joined(parts)
 
 
-def _panel(curve: Curve, ending: Ending, measure: str, heading: str, left: float, top: float) -> Markup:
+def _panel(curve: Curve, ending: FailoverEnding, measure: str, heading: str, left: float, top: float) -> Markup:
     figures = [figure for system in curve.systems for figure in curve.figures(system, ending, measure)]
     values = [value for figure in figures for value in figure.values]
     parts = [label(left, top - 10, heading, "lane-name")]
@@ -135,7 +135,7 @@ def _round_up(value: float) -> float:
 def _in_words(curve: Curve) -> str:
     lines = [
         f"{system}, {_ENDINGS[ending]}, {MEASURES[measure]}: {growth_words(curve.growth(system, ending, measure))}"
-        for ending in Ending
+        for ending in FailoverEnding
         for measure in measured(ending)
         for system in curve.systems
         if ending in endings_of(system)

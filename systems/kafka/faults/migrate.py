@@ -36,7 +36,14 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.upgrade.course import Course, Stuck, all_run
 from fencepost.nemesis.upgrade.restart import Restart
-from fencepost.systems.kafka.contract.migration import MEANINGS, MigratesMetadata, Migration, Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration import (
+    MEANINGS,
+    MigratesMetadata,
+    Migration,
+    MigrationStage,
+    Phase,
+    ServerTurn,
+)
 from fencepost.systems.kafka.contract.migration_steps import carry_out, give_next_spec, wait_for_phase
 
 #: Longest wait for all servers to serve before the next step; other faults may be in force meanwhile.
@@ -88,7 +95,7 @@ class _Course(Course):
         except Exception as error:
             raise Stuck(f"not rolled back: {error or type(error).__name__}") from error
 
-    async def _go(self, stage: Stage) -> None:
+    async def _go(self, stage: MigrationStage) -> None:
         turns = [turn for turn in stage.turns if self.modes.get(turn.node, turn.node) != turn.becomes]
 
         async def serve() -> bool:
@@ -102,7 +109,7 @@ class _Course(Course):
         for phase in stage.reaches:
             await self._reach(phase)
 
-    async def _step(self, turn: Turn) -> None:
+    async def _step(self, turn: ServerTurn) -> None:
         """End the server if it runs, and start it as what it becomes."""
         node = self.cluster.runtime.nodes[turn.node]
         ended = node.name in self.cluster.retired
@@ -117,7 +124,7 @@ class _Course(Course):
         self.modes[turn.node] = turn.becomes
         await self.turn(step)
 
-    async def _all_serve(self, stage: Stage) -> None:
+    async def _all_serve(self, stage: MigrationStage) -> None:
         """Wait until every node serves and the cluster is healthy, replicas in sync included. Raises Stuck."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
@@ -191,7 +198,7 @@ class _Course(Course):
 class _Step(Restart):
     """One turn: the end of a server, if it runs, and its next start, if there is one."""
 
-    def __init__(self, node: Node, cluster: Cluster, turn: Turn, *, new_disk: bool) -> None:
+    def __init__(self, node: Node, cluster: Cluster, turn: ServerTurn, *, new_disk: bool) -> None:
         super().__init__(node, cluster, "stop", None)
         self._starts = turn.becomes is not None
         self._idle = new_disk or node.state is NodeState.NEW

@@ -15,7 +15,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Act, Cluster, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_again
-from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
+from fencepost.harness.faults.rounds import PATIENCE_S, FaultRounds, Play
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Placement
@@ -37,7 +37,7 @@ def _moves(act: Act) -> Play:
     """Return what one round does: one move."""
     draw, cluster = random.Random(act.resolved.seed), act.cluster
 
-    async def move(number: int, rounds: Rounds) -> None:
+    async def move(number: int, rounds: FaultRounds) -> None:
         step = await _next(act, draw.random())
         if isinstance(step, Skip):
             await asyncio.sleep(PATIENCE_S)
@@ -56,7 +56,7 @@ def _moves(act: Act) -> Play:
     return move
 
 
-class Partitions:
+class _Partitions:
     """The target `churn:partitions`."""
 
     about = "the leaders of topic partitions: a broker is restarted, a preferred election moves them back"
@@ -78,7 +78,7 @@ class Partitions:
         return Resolved(nodes=(), seed=seed, means=_moves, details=details)
 
 
-PARTITIONS: Final = Partitions()
+PARTITIONS: Final = _Partitions()
 
 
 async def _next(act: Act, preference: float) -> tuple[str | None, dict[str, PartitionReign]] | Skip:

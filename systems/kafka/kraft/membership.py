@@ -34,7 +34,7 @@ from fencepost.systems.kafka.server.start import PROPERTIES
 from fencepost.systems.kafka.server.storage import Voter
 from fencepost.systems.kafka.server.versions import JARS
 from fencepost.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
-from fencepost.systems.kafka.wire.values import Quorum
+from fencepost.systems.kafka.wire.values import MetadataQuorum
 
 #: The first release whose voters can change.
 FIRST: Final = (3, 9, 0)
@@ -136,7 +136,7 @@ class KraftMembership:
         quorum = next((quorum for quorum in answers if quorum is not None), None)
         return "no controller leads" if quorum is None else self._lacks(node, quorum)
 
-    def _lacks(self, node: str, quorum: Quorum) -> str | None:
+    def _lacks(self, node: str, quorum: MetadataQuorum) -> str | None:
         number = self._layout[node].number
         replica = next((replica for replica in quorum.voters if replica.node == number), None)
         if replica is None:
@@ -161,7 +161,7 @@ class KraftMembership:
             node.close()
 
 
-async def _quorum(node: KafkaNode) -> Quorum:
+async def _quorum(node: KafkaNode) -> MetadataQuorum:
     try:
         return await node.describe_quorum()
     except ServerRefusal as refusal:

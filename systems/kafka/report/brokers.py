@@ -17,7 +17,7 @@ from fencepost.harness.report.svg import (
     LANE,
     LEFT,
     RIGHT,
-    Axis,
+    TimeAxis,
     box,
     element,
     fault_bands,
@@ -134,7 +134,7 @@ def _stays(begun: Sequence[tuple[LogEvent, str, bool]], end_ns: int) -> list[Sta
 
 def _picture(case: ReportCase, lanes: Mapping[str, Sequence[Stay]]) -> Markup:
     history = case.history
-    axis = Axis(0, max(history.end_ns, 1))
+    axis = TimeAxis(0, max(history.end_ns, 1))
     top = 8.0
     _, rows = fault_bands(history.faults, axis, top, top, history.end_ns)
     first = top + rows * FAULT_ROW + 8
@@ -158,7 +158,7 @@ def _picture(case: ReportCase, lanes: Mapping[str, Sequence[Stay]]) -> Markup:
     )
 
 
-def _bar(stay: Stay, axis: Axis, y: float) -> list[Markup]:
+def _bar(stay: Stay, axis: TimeAxis, y: float) -> list[Markup]:
     x0, x1 = axis.x(stay.from_ns), axis.x(stay.to_ns)
     about = title(f"{stay.what}, {clock(stay.from_ns)} to {clock(stay.to_ns)} (row {stay.event})")
     bar = box(x0, x1, y + 5, LANE - 12, _WHOLE if stay.whole else _REDUCED, about, least=2)

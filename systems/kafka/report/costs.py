@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from fencepost.harness.report.section import CLAIMS, ROWS_MAX, AddedTables, ReportCase, Table, cut_note
+from fencepost.harness.report.section import CLAIMS, ROWS_MAX, AddedTables, ReportCase, TextTable, cut_note
 from fencepost.harness.report.words import Traced, clock, count, length, rows_of, traced
 from fencepost.harness.verdict.by_guarantee import figures_of
 from fencepost.systems.kafka.figures import Attachment, Denied, FaultCost, RejoinFigures, TopicNameFigures
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=msgspec.Struct)
 _Cell = Callable[[msgspec.Struct], str]
 
 
-def costs(case: ReportCase) -> list[Table]:
+def costs(case: ReportCase) -> list[TextTable]:
     """Make one table for each kind of figure that the verdicts contain."""
     word = case.facts.vocabulary.epoch
     rejoin = figures_of(case.verdicts, RejoinFigures)
@@ -32,10 +32,10 @@ def costs(case: ReportCase) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _table(caption: str, rows: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> Table | None:
+def _table(caption: str, rows: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> TextTable | None:
     if not rows:
         return None
-    return Table(
+    return TextTable(
         caption=caption,
         columns=tuple(name.format(word=word) for name in columns),
         rows=tuple(tuple(cell(row) for cell in columns.values()) for row in rows[:ROWS_MAX]),

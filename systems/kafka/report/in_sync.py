@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
+from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, TextTable
 from fencepost.systems.kafka.facts.replicas import IN_SYNC
 
 _SHOWN_MAX: Final = 40
 
 
-def in_sync_table(case: ReportCase) -> Table | None:
+def in_sync_table(case: ReportCase) -> TextTable | None:
     """Tabulate the partitions whose in-sync replicas changed; None where none did, or no log was kept."""
     by_partition: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in case.rows(IN_SYNC.name):
@@ -17,7 +17,7 @@ def in_sync_table(case: ReportCase) -> Table | None:
     changed = {which: own for which, own in by_partition.items() if len({row["in_sync"] for row in own}) > 1}
     if not changed:
         return None
-    return Table(
+    return TextTable(
         caption="How in-sync replicas changed, by the metadata log",
         columns=("partition", "changes", "leaders", "fewest in sync", "stood alone", "without a leader", "eligible"),
         rows=tuple(_rows(changed)),
@@ -43,7 +43,7 @@ def _rows(changed: dict[tuple[str, int], list[dict[str, Any]]]) -> Iterator[tupl
         )
 
 
-def _tables(case: ReportCase) -> list[Table]:
+def _tables(case: ReportCase) -> list[TextTable]:
     table = in_sync_table(case)
     return [] if table is None else [table]
 

@@ -2,17 +2,17 @@
 
 from typing import Final
 
-from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, Table
+from fencepost.harness.report.section import FAULTS, AddedTables, ReportCase, TextTable
 from fencepost.harness.report.words import clock, traced
 from fencepost.systems.kafka.facts.replicas import LAGS
 
 
-def lags_table(case: ReportCase) -> Table | None:
+def lags_table(case: ReportCase) -> TextTable | None:
     """Tabulate how far each node's log was behind the leader's high watermark; None where no leader said so."""
     rows = case.rows(LAGS.name)
     if not rows:
         return None
-    return Table(
+    return TextTable(
         caption="How far nodes were behind the leader's high watermark, as the leader knew",
         columns=("node", "at most", "at", "leader", "answers"),
         rows=tuple(
@@ -28,7 +28,7 @@ def lags_table(case: ReportCase) -> Table | None:
     )
 
 
-def _tables(case: ReportCase) -> list[Table]:
+def _tables(case: ReportCase) -> list[TextTable]:
     table = lags_table(case)
     return [] if table is None else [table]
 

@@ -12,13 +12,13 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Layout, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.systems.kafka.client.client import Role, asking
+from fencepost.systems.kafka.client.client import ListenerRole, asking
 from fencepost.systems.kafka.client.question import ControllerQuestion
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.systems.kafka.server import znodes
 from fencepost.systems.kafka.server.configuration import BRIDGE, BROKER, CONTROLLER, KEEPER, ZOOKEEPER_MODE, of_role
 from fencepost.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
-from fencepost.systems.kafka.wire.values import Metadata, Quorum, Replica
+from fencepost.systems.kafka.wire.values import ClusterMetadata, MetadataQuorum, QuorumReplica
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.systems.zookeeper.question import SrvrQuestion
 
@@ -128,15 +128,15 @@ async def in_migration(layout: Layout) -> str | None:
 # Of the quorum
 
 
-def latest(quorum: Quorum) -> list[Replica]:
+def latest(quorum: MetadataQuorum) -> list[QuorumReplica]:
     """One replica of each node, the voter or the one that fetched last: a lost directory is listed for minutes."""
-    by_node: dict[int, Replica] = {}
+    by_node: dict[int, QuorumReplica] = {}
     for replica in sorted(quorum.observers, key=lambda replica: replica.last_fetch_ms):
         by_node[replica.node] = replica
     return list({**by_node, **{voter.node: voter for voter in quorum.voters}}.values())
 
 
-def follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
+def follows(replica: QuorumReplica, quorum: MetadataQuorum, now_ms: int) -> bool:
     """Whether a replica follows. One that has not fetched yet has offset -1; one that is cut off fetched long ago."""
     if replica.node == quorum.leader:
         return True
@@ -146,7 +146,7 @@ def follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
     return replica.log_end_offset >= 0 and behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX
 
 
-async def quorum_of(place: Place) -> Quorum | None:
+async def quorum_of(place: Place) -> MetadataQuorum | None:
     """The quorum as a controller describes it that believes it leads; None from any other controller."""
     combined = BROKER in place.roles
     async with asking(place.dial(CONTROLLER_PORT if combined else CLIENT_PORT), ASK_S) as node:
@@ -158,10 +158,10 @@ async def quorum_of(place: Place) -> Quorum | None:
             return None
 
 
-async def quorum_leader(controllers: Sequence[Place]) -> Quorum | None:
+async def quorum_leader(controllers: Sequence[Place]) -> MetadataQuorum | None:
     """The quorum of the latest leader that answers; None while none does."""
     answers = await asyncio.gather(*map(quorum_of, controllers), return_exceptions=True)
-    led = [answer for answer in answers if isinstance(answer, Quorum)]
+    led = [answer for answer in answers if isinstance(answer, MetadataQuorum)]
     return max(led, key=lambda quorum: quorum.epoch, default=None)
 
 
@@ -183,7 +183,7 @@ async def _answers(place: Place) -> bool:
     return True
 
 
-async def _attached_to(place: Place) -> Quorum:
+async def _attached_to(place: Place) -> MetadataQuorum:
     """The quorum as described by the controller that this broker follows."""
     async with asking(place.dial(CLIENT_PORT), ASK_S) as node:
         return await node.describe_quorum()
@@ -192,19 +192,19 @@ async def _attached_to(place: Place) -> Quorum:
 # Of brokers and ZooKeepers
 
 
-async def role_of(place: Place) -> Role:
+async def role_of(place: Place) -> ListenerRole:
     """What a broker or controller is, by the requests that it offers."""
     async with asking(place.dial(CLIENT_PORT), ASK_S) as node:
         return node.role
 
 
-async def _view_of(place: Place) -> Metadata:
+async def _view_of(place: Place) -> ClusterMetadata:
     """The cluster as this broker knows it, with every topic."""
     async with asking(place.dial(CLIENT_PORT), ASK_S) as node:
         return await node.metadata(None)
 
 
-def _brokers_wrong(brokers: Sequence[Place], views: Sequence[Metadata]) -> str | None:
+def _brokers_wrong(brokers: Sequence[Place], views: Sequence[ClusterMetadata]) -> str | None:
     """None when each broker knows all brokers and sees every partition led and in sync."""
     numbers = {place.number for place in brokers}
     for place, view in zip(brokers, views, strict=True):

@@ -35,7 +35,7 @@ def require_library() -> None:
         raise without("kafka-python", "kafka")
 
 
-class Malformed(ValueError):
+class MalformedMessage(ValueError):
     """Raised when bytes are not the expected message."""
 
 
@@ -48,16 +48,16 @@ def encode(message: "DataContainer", version: int, flexible: bool) -> bytes:
 
 
 def decode(kind: type[M], version: int, flexible: bool, data: bytes, offset: int = 0) -> M:
-    """Decode the message that fills `data` from `offset` to its end; raise `Malformed` for other bytes."""
+    """Decode the message that fills `data` from `offset` to its end; raise `MalformedMessage` for other bytes."""
     read, parts = _reader(kind, version, flexible)
     value: M
     try:
         value, end = read(data, offset)
         if end != len(data):
-            raise Malformed(f"{len(data)} bytes where {end} were expected")
+            raise MalformedMessage(f"{len(data)} bytes where {end} were expected")
         _find_null(value, parts)
     except _UNREADABLE as error:
-        raise Malformed(f"{kind.__name__} v{version}: {error}") from None
+        raise MalformedMessage(f"{kind.__name__} v{version}: {error}") from None
     return value
 
 
@@ -116,7 +116,7 @@ def _find_null(value: Any, parts: tuple[_Part, ...]) -> None:
         inside = getattr(value, name)
         if inside is None:
             if not nullable:
-                raise Malformed(f"null as {name}")
+                raise MalformedMessage(f"null as {name}")
         elif inner:
             for item in inside if is_array else (inside,):
                 _find_null(item, inner)
@@ -146,7 +146,7 @@ def read_varint(data: bytes, offset: int) -> tuple[int, int]:
         if byte < 128:
             return value, at + 1
         shift += 7
-    raise Malformed("a varint of more than five bytes")
+    raise MalformedMessage("a varint of more than five bytes")
 
 
 # Structures that the library lacks

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from fencepost.harness.coordination import connection
-from fencepost.systems.kafka.wire.codec import Malformed, decode, encode, read_varint
+from fencepost.systems.kafka.wire.codec import MalformedMessage, decode, encode, read_varint
 from fencepost.systems.kafka.wire.errors import (
     CONNECTION_LOST,
     NOT_CONNECTED,
@@ -46,7 +46,7 @@ _HEADER: Final = struct.Struct(">ihhih")
 _LENGTH_COUNTED_FROM: Final = 4
 
 
-class Connection(connection.Connection):
+class KafkaConnection(connection.Connection):
     """A connection that `open_connection` makes."""
 
     not_sent = NOT_SENT
@@ -153,8 +153,8 @@ class Connection(connection.Connection):
         if content != before:
             try:
                 answer = _read(api, version, body)
-            except Malformed as error:
-                raise Malformed(f"an answer that cannot be read: {error}") from None
+            except MalformedMessage as error:
+                raise MalformedMessage(f"an answer that cannot be read: {error}") from None
             if len(content) <= _KEPT_BYTES_MAX:
                 self._last_answers[which] = (content, answer)
         return cast(A, answer)
@@ -195,11 +195,11 @@ def _behind_tags(body: bytes) -> int:
             size, at = read_varint(body, at)
             at += size
     except IndexError:
-        raise Malformed("the answer ends inside its header") from None
+        raise MalformedMessage("the answer ends inside its header") from None
     return at
 
 
-async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
+async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> KafkaConnection:
     """Connect and choose the versions; raises `Definite("not-connected")` when that fails or takes too long."""
     _ = API_VERSIONS.request  # imports the messages before the time limit begins
-    return await connection.dial(Connection, address, port, connect_timeout_s, NOT_CONNECTED)
+    return await connection.dial(KafkaConnection, address, port, connect_timeout_s, NOT_CONNECTED)

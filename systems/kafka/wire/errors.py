@@ -45,7 +45,7 @@ from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 T = TypeVar("T")
 
 
-class Kind(StrEnum):
+class RequestKind(StrEnum):
     """The kinds of requests for which an error can mean different things."""
 
     READ = "read"
@@ -82,20 +82,20 @@ class Code(NamedTuple):
     """One error code: its word in histories, the kinds beside READ and VALIDATE for which it is definite, and why."""
 
     word: str
-    definite: frozenset[Kind]
+    definite: frozenset[RequestKind]
     why: str
 
 
-_CHANGES: Final = frozenset({Kind.CHANGE, Kind.FORWARDED, Kind.ZOOKEEPER})
-_ALL: Final = frozenset(Kind)
-_NONE: Final[frozenset[Kind]] = frozenset()
-_PRODUCE: Final = frozenset({Kind.PRODUCE})
-_ALLOCATE: Final = frozenset({Kind.ALLOCATE})
-_TRANSACTION: Final = frozenset({Kind.TRANSACTION})
-_GROUP: Final = frozenset({Kind.GROUP})
-_VOTERS: Final = frozenset({Kind.VOTERS})
+_CHANGES: Final = frozenset({RequestKind.CHANGE, RequestKind.FORWARDED, RequestKind.ZOOKEEPER})
+_ALL: Final = frozenset(RequestKind)
+_NONE: Final[frozenset[RequestKind]] = frozenset()
+_PRODUCE: Final = frozenset({RequestKind.PRODUCE})
+_ALLOCATE: Final = frozenset({RequestKind.ALLOCATE})
+_TRANSACTION: Final = frozenset({RequestKind.TRANSACTION})
+_GROUP: Final = frozenset({RequestKind.GROUP})
+_VOTERS: Final = frozenset({RequestKind.VOTERS})
 #: Refused because of the cluster's state, as the answering node knows it, before any change.
-_BY_STATE: Final = frozenset({Kind.CHANGE, Kind.ZOOKEEPER})
+_BY_STATE: Final = frozenset({RequestKind.CHANGE, RequestKind.ZOOKEEPER})
 
 UNKNOWN_TOPIC_OR_PARTITION: Final = 3
 NOT_LEADER_OR_FOLLOWER: Final = 6
@@ -151,7 +151,9 @@ CODES: Final = {
     33: Code("unsupported-sasl-mechanism", _NONE, "answers authentication only"),
     34: Code("illegal-sasl-state", _NONE, "answers authentication only"),
     35: Code("unsupported-version", _ALL, "the request was not read"),
-    36: Code("topic-already-exists", frozenset({Kind.CHANGE}), "refused by the controller; for other kinds see above"),
+    36: Code(
+        "topic-already-exists", frozenset({RequestKind.CHANGE}), "refused by the controller; for other kinds see above"
+    ),
     37: Code(
         "invalid-partitions",
         _BY_STATE,
@@ -162,7 +164,7 @@ CODES: Final = {
     40: Code("invalid-config", _CHANGES, "checked before anything is made"),
     41: Code(
         "not-controller",
-        frozenset({Kind.ZOOKEEPER}),
+        frozenset({RequestKind.ZOOKEEPER}),
         "also answers a change that was appended before the controller resigned",
     ),
     42: Code("invalid-request", _ALL, "the request itself is wrong"),
@@ -210,7 +212,7 @@ CODES: Final = {
 }
 
 UNKNOWN_CODE: Final = "unknown-code"
-_CHANGES_NOTHING: Final = frozenset({Kind.READ, Kind.VALIDATE})
+_CHANGES_NOTHING: Final = frozenset({RequestKind.READ, RequestKind.VALIDATE})
 
 
 #: The exception for an event of the connection: of its row, and with a detail.
@@ -233,7 +235,7 @@ class ServerDoubt(Indefinite):
         self.number = number
 
 
-def answered(kind: Kind, number: int, message: str | None = None) -> ServerRefusal | ServerDoubt:
+def answered(kind: RequestKind, number: int, message: str | None = None) -> ServerRefusal | ServerDoubt:
     """Decide what an error code means.
 
     Args:
@@ -252,7 +254,7 @@ def answered(kind: Kind, number: int, message: str | None = None) -> ServerRefus
     return (ServerRefusal if definite else ServerDoubt)(number, row.word, detail)
 
 
-def raise_error(kind: Kind, number: int, message: str | None = None) -> None:
+def raise_error(kind: RequestKind, number: int, message: str | None = None) -> None:
     """Raise what an error code of an answer to a request of this kind means; 0 is no error."""
     if number != 0:
         raise answered(kind, number, message)

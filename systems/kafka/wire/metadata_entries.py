@@ -9,10 +9,10 @@ import uuid
 from typing import Any, Final
 
 from fencepost.harness.history import LogEntry
-from fencepost.systems.kafka.wire.codec import Malformed, decode, layout_of, read_varint
+from fencepost.systems.kafka.wire.codec import MalformedMessage, decode, layout_of, read_varint
 from fencepost.systems.kafka.wire.messages import NO_UUID
 from fencepost.systems.kafka.wire.metadata_records import controls, records
-from fencepost.systems.kafka.wire.records import Record, read_batches
+from fencepost.systems.kafka.wire.records import BatchRecord, read_batches
 
 #: base offset, length of what follows
 _PREFIX: Final = struct.Struct(">qi")
@@ -37,20 +37,20 @@ def read_entries(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[Log
             end = at + _PREFIX.size + length if 0 < length < _BATCH_BYTES_MAX else at
         try:
             if not at < end <= len(data):
-                raise Malformed("a batch that is not whole")
+                raise MalformedMessage("a batch that is not whole")
             records = read_batches(data[at:end], 0, control=True).records
-        except Malformed as error:
+        except MalformedMessage as error:
             # A write that a kill cut off is at the very end, or only zeros follow it.
             if may_be_torn and (end >= len(data) or end == at):
                 return entries, True
-            raise Malformed(f"{name}, byte {at}: {error}") from None
+            raise MalformedMessage(f"{name}, byte {at}: {error}") from None
         entries += map(entry_of, records)
         at = end
     return entries, False
 
 
-def entry_of(record: Record) -> LogEntry:
-    """Decode one record; raises `Malformed`."""
+def entry_of(record: BatchRecord) -> LogEntry:
+    """Decode one record; raises `MalformedMessage`."""
     kind, fields = _control(record) if record.control else _metadata(record.value or b"")
     return LogEntry(offset=record.offset, epoch=record.epoch, type=kind, fields=fields)
 
@@ -61,7 +61,7 @@ def _metadata(data: bytes) -> tuple[str, dict[str, Any]]:
         number, at = read_varint(data, at)
         version, at = read_varint(data, at)
     except IndexError:
-        raise Malformed(f"a record of {len(data)} bytes") from None
+        raise MalformedMessage(f"a record of {len(data)} bytes") from None
     kind = records().get(number)
     if kind is None:
         return f"record-{number}", {"raw": data.hex()}
@@ -70,7 +70,7 @@ def _metadata(data: bytes) -> tuple[str, dict[str, Any]]:
     return kind.__name__, _plain(layout_of(kind), decode(kind, version, True, data, at))
 
 
-def _control(record: Record) -> tuple[str, dict[str, Any]]:
+def _control(record: BatchRecord) -> tuple[str, dict[str, Any]]:
     key, value = record.key or b"", record.value or b""
     number = _CONTROL_KEY.unpack_from(key)[1] if len(key) >= _CONTROL_KEY.size else -1
     kind = controls().get(number)

@@ -4,7 +4,7 @@ Each request writes one batch, uncompressed, without keys and headers. Reading h
 several batches, keys and headers, an incomplete last batch (a fetch ends after a number of bytes, and the next fetch
 reads the batch again), control batches (they use offsets but hold no user's record, and are left out unless requested),
 and gzip. Other compressions are refused by name, since fencepost never writes them. A wrong checksum or length raises
-`Malformed`.
+`MalformedMessage`.
 
 Source: KIP-98; org.apache.kafka.common.record.DefaultRecordBatch and DefaultRecord.
 """
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.systems.kafka.wire.codec import Malformed, varint
+from fencepost.systems.kafka.wire.codec import MalformedMessage, varint
 from fencepost.systems.kafka.wire.crc32c import crc32c
 
 
@@ -34,7 +34,7 @@ class Producer(NamedTuple):
     adds: bool = False
 
 
-class Record(msgspec.Struct, frozen=True):
+class BatchRecord(msgspec.Struct, frozen=True):
     """One record as read. `epoch` is the leader epoch in which its batch was appended, -1 when it has none.
 
     `producer_id` and `sequence` are -1 when it was appended without idempotence.
@@ -55,7 +55,7 @@ class Record(msgspec.Struct, frozen=True):
 class Batches(NamedTuple):
     """The content of a piece of a log: records in order, and the offset at which to continue."""
 
-    records: tuple[Record, ...]
+    records: tuple[BatchRecord, ...]
     next_offset: int
 
 
@@ -102,12 +102,12 @@ def read_batches(data: bytes, from_offset: int, *, control: bool = False) -> Bat
     Raises:
         Malformed: a checksum, length or count is wrong, or the compression is not known here.
     """
-    records: list[Record] = []
+    records: list[BatchRecord] = []
     next_offset, at = from_offset, 0
     while len(data) - at >= _PREFIX.size:
         base_offset, length = _PREFIX.unpack_from(data, at)
         if length < _START.size + _REST.size:
-            raise Malformed(f"a batch of {length} bytes")
+            raise MalformedMessage(f"a batch of {length} bytes")
         end = at + _PREFIX.size + length
         if end > len(data):
             break
@@ -116,14 +116,14 @@ def read_batches(data: bytes, from_offset: int, *, control: bool = False) -> Bat
     return Batches(tuple(records), next_offset)
 
 
-def _read_batch(batch: bytes, base_offset: int, from_offset: int, records: list[Record], control: bool) -> int:
+def _read_batch(batch: bytes, base_offset: int, from_offset: int, records: list[BatchRecord], control: bool) -> int:
     """Append the batch's records to `records`; return its last offset."""
     epoch, magic, checksum = _START.unpack_from(batch, _PREFIX.size)
     if magic != _MAGIC:
-        raise Malformed(f"a batch of format {magic}")
+        raise MalformedMessage(f"a batch of format {magic}")
     at = _PREFIX.size + _START.size
     if crc32c(batch[at:]) != checksum:
-        raise Malformed(f"the batch at offset {base_offset} does not match its checksum")
+        raise MalformedMessage(f"the batch at offset {base_offset} does not match its checksum")
     attributes, last, first_ms, max_ms, producer_id, producer_epoch, sequence, count = _REST.unpack_from(batch, at)
     if attributes & _CONTROL and not control:
         return int(base_offset + last)
@@ -136,7 +136,7 @@ def _read_batch(batch: bytes, base_offset: int, from_offset: int, records: list[
             if offset < from_offset:
                 continue
             records.append(
-                Record(
+                BatchRecord(
                     offset,
                     epoch,
                     max_ms if attributes & _APPEND_TIME else first_ms + record.timestamp_ms,
@@ -149,9 +149,9 @@ def _read_batch(batch: bytes, base_offset: int, from_offset: int, records: list[
                 )
             )
     except IndexError:
-        raise Malformed(f"the batch at offset {base_offset} ends inside a record") from None
+        raise MalformedMessage(f"the batch at offset {base_offset} ends inside a record") from None
     if at != len(body):
-        raise Malformed(f"the batch at offset {base_offset} is longer than its {count} records")
+        raise MalformedMessage(f"the batch at offset {base_offset} is longer than its {count} records")
     return int(base_offset + last)
 
 
@@ -160,11 +160,11 @@ def _inflated(body: bytes, compression: int) -> bytes:
         return body
     if compression != _GZIP:
         name = _COMPRESSIONS[compression] if compression < len(_COMPRESSIONS) else str(compression)
-        raise Malformed(f"a batch compressed by {name}: topics are expected to keep what producers send")
+        raise MalformedMessage(f"a batch compressed by {name}: topics are expected to keep what producers send")
     try:
         return zlib.decompressobj(wbits=31).decompress(body, _INFLATED_BYTES_MAX)
     except zlib.error as error:
-        raise Malformed(f"a batch that cannot be decompressed: {error}") from None
+        raise MalformedMessage(f"a batch that cannot be decompressed: {error}") from None
 
 
 class _Raw(NamedTuple):
@@ -180,7 +180,7 @@ def _read_record(body: bytes, at: int) -> tuple[_Raw, int]:
     length, at = _read_signed(body, at)
     end = at + length
     if length < 0 or end > len(body):
-        raise Malformed(f"a record of {length} bytes")
+        raise MalformedMessage(f"a record of {length} bytes")
     timestamp_ms, at = _read_signed(body, at + 1)  # behind the attributes, which mean nothing
     offset, at = _read_signed(body, at)
     key, at = _read_bytes(body, at)
@@ -190,7 +190,7 @@ def _read_record(body: bytes, at: int) -> tuple[_Raw, int]:
         _, at = _read_bytes(body, at)
         _, at = _read_bytes(body, at)
     if at != end:
-        raise Malformed(f"a record of {length} bytes is {at - end:+d} bytes off")
+        raise MalformedMessage(f"a record of {length} bytes is {at - end:+d} bytes off")
     return _Raw(offset, timestamp_ms, key, value), end
 
 
@@ -199,7 +199,7 @@ def _read_bytes(body: bytes, at: int) -> tuple[bytes | None, int]:
     if length < 0:
         return None, at
     if at + length > len(body):
-        raise Malformed(f"{length} bytes announced, {len(body) - at} present")
+        raise MalformedMessage(f"{length} bytes announced, {len(body) - at} present")
     return body[at : at + length], at + length
 
 
@@ -209,7 +209,7 @@ def _read_signed(body: bytes, at: int) -> tuple[int, int]:
     value, at, shift = byte & 127, at + 1, 7
     while byte > 127:
         if shift > 63:
-            raise Malformed("a varint of more than ten bytes")
+            raise MalformedMessage("a varint of more than ten bytes")
         byte = body[at]
         value |= (byte & 127) << shift
         at, shift = at + 1, shift + 7

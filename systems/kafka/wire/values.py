@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.systems.kafka.wire.records import Record
+from fencepost.systems.kafka.wire.records import BatchRecord
 
 
 class ResourceType(IntEnum):
@@ -75,7 +75,7 @@ class ProducerId(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Appended(msgspec.Struct, frozen=True):
+class AppendedBatch(msgspec.Struct, frozen=True):
     """An acknowledged batch: the offset of its first record, and the start offset of the partition's log."""
 
     base_offset: int
@@ -89,7 +89,7 @@ class Fetched(msgspec.Struct, frozen=True):
     offset if there was no batch. Consumers may read up to `high_watermark`.
     """
 
-    records: tuple[Record, ...]
+    records: tuple[BatchRecord, ...]
     next_offset: int
     high_watermark: int
     last_stable_offset: int
@@ -103,7 +103,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     epoch: int
 
 
-class Replica(msgspec.Struct, frozen=True):
+class QuorumReplica(msgspec.Struct, frozen=True):
     """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown.
 
     `directory` is the id of its data directory in hexadecimal digits, all 0 when the release reports none.
@@ -116,7 +116,7 @@ class Replica(msgspec.Struct, frozen=True):
     directory: str = ""
 
 
-class Quorum(msgspec.Struct, frozen=True):
+class MetadataQuorum(msgspec.Struct, frozen=True):
     """The metadata quorum, as described by a node that believes it leads it (perhaps forwarded by a broker).
 
     `observers` are brokers and other controllers that follow without a vote.
@@ -125,8 +125,8 @@ class Quorum(msgspec.Struct, frozen=True):
     leader: int
     epoch: int
     high_watermark: int
-    voters: tuple[Replica, ...]
-    observers: tuple[Replica, ...]
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
 
 
 class BrokerAddress(msgspec.Struct, frozen=True):
@@ -137,7 +137,7 @@ class BrokerAddress(msgspec.Struct, frozen=True):
     port: int
 
 
-class PartitionView(msgspec.Struct, frozen=True):
+class ToldPartition(msgspec.Struct, frozen=True):
     """A topic partition as one node knows it; `leader` is -1 when there is none. `error` is Kafka's number, 0 none."""
 
     partition: int
@@ -159,11 +159,11 @@ class TopicView(msgspec.Struct, frozen=True):
 
     name: str
     topic_id: bytes
-    partitions: tuple[PartitionView, ...]
+    partitions: tuple[ToldPartition, ...]
     error: int = 0
 
 
-class Metadata(msgspec.Struct, frozen=True):
+class ClusterMetadata(msgspec.Struct, frozen=True):
     """The cluster as one broker knows it.
 
     `controller` is the node that the broker names as the controller. In ZooKeeper mode it is the last one that the

@@ -34,7 +34,7 @@ from fencepost.harness.generators.contract import PENDING, Context, Draw, Genera
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
-from fencepost.systems.kafka.protocols import KafkaInterface, NamedProducer, Piece, Producers, Transactions
+from fencepost.systems.kafka.protocols import KafkaInterface, NamedProducer, Piece, Producers, TransactionsOnLogs
 
 COMMIT: Final = "commit"
 ABORT: Final = "abort"
@@ -147,7 +147,7 @@ class LogTransactions(Workload[LogTransactionsOptions]):
             patience_ns=options.hangs_after + seconds(5),
         )
 
-    def client(self, store: Transactions, options: LogTransactionsOptions, now_ns: Callable[[], int]) -> Client:
+    def client(self, store: TransactionsOnLogs, options: LogTransactionsOptions, now_ns: Callable[[], int]) -> Client:
         store.use_version(None if options.version == "auto" else int(options.version))
         return TransactionsClient(store, options)
 
@@ -287,10 +287,10 @@ class _End(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TransactionsClient(SessionClient[Transactions]):
+class TransactionsClient(SessionClient[TransactionsOnLogs]):
     """One session; a worker plays one producer with it, or reads."""
 
-    def __init__(self, store: Transactions, options: LogTransactionsOptions) -> None:
+    def __init__(self, store: TransactionsOnLogs, options: LogTransactionsOptions) -> None:
         super().__init__(store)
         self._producers = {producer.name: producer for producer in options.played}
         self._partitions = options.partition_keys

@@ -40,8 +40,8 @@ from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.systems.kafka.protocols import KafkaInterface, LogListener, Metadata
 from fencepost.systems.kafka.workloads import metadata_kinds as kinds
-from fencepost.systems.kafka.workloads.metadata_final import LAST_KEY, Rounds
-from fencepost.systems.kafka.workloads.metadata_listeners import WAIT_S, Listen, ListenMemory, answers
+from fencepost.systems.kafka.workloads.metadata_final import LAST_KEY, FinalRounds
+from fencepost.systems.kafka.workloads.metadata_listeners import WAIT_S, ListenMemory, ListenToMetadata, answers
 
 #: How long a node that is not the controller gets no changes: each would cost a connection and prove nothing.
 _SPARED_NS: Final = 250_000_000
@@ -186,7 +186,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
         if options.every_kind:
             looked_at = (*keys, *kinds.VALUED, kinds.GROWS)
             describe = kinds.Looks(keys=looked_at, every_ns=every_ns, nodes=node_count)
-            deeds = kinds.Deeds(every_ns=every_ns, by=_Changes(windows=windows, offer=kinds.deed(every_ns)))
+            deeds = kinds._Deeds(every_ns=every_ns, by=_Changes(windows=windows, offer=kinds.deed(every_ns)))
             things = ((node_count, deeds),)
         # A share of 0 becomes a pace too slow for any operation, not a division by zero.
         reads_ns = round(1e9 / (options.rate * max(options.reads, 1e-6)))
@@ -217,12 +217,12 @@ class MetadataWorkload(Workload[MetadataOptions]):
     ) -> tuple[tuple[int, Generator], ...]:
         if not options.listeners:
             return ()
-        listen: Generator = Listen(memory=self._listened, nodes=node_count, to_the_end=to_the_end)
+        listen: Generator = ListenToMetadata(memory=self._listened, nodes=node_count, to_the_end=to_the_end)
         return ((node_count * options.listeners, time_limit(_LISTEN_NS, listen) if to_the_end else listen),)
 
-    def _rounds(self, options: MetadataOptions) -> Rounds:
+    def _rounds(self, options: MetadataOptions) -> FinalRounds:
         more = (*kinds.VALUED, kinds.GROWS) if options.every_kind else ()
-        return Rounds(
+        return FinalRounds(
             keys=(*more, *options.settings, LAST_KEY),
             every_ns=options.every_ns,
             things=options.every_kind,

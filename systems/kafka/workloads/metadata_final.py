@@ -28,7 +28,7 @@ _NEVER_ANSWERED: Final = frozenset({"unsupported-api", "not-controller"})
 _DOWN: Final = "not-connected"
 
 
-class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+class FinalRounds(msgspec.Struct, frozen=True, kw_only=True):
     """Each worker asks all questions in turn; a round is over when every worker has.
 
     `next` is each worker's next question. `first` is the first answer to each question in this round. `agreed` says
@@ -61,7 +61,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
             return None, rounds
         return PENDING, rounds._again(ctx)
 
-    def _prepared(self, ctx: Context) -> "Rounds":
+    def _prepared(self, ctx: Context) -> "FinalRounds":
         slots = range(max(0, ctx.time_ns // self.every_ns - _NAMES_MAX), ctx.time_ns // self.every_ns + 1)
         names = (Offer("exists", f"t{slot}") for slot in slots)
         # The last change first: a view that shows it must show all that went before.
@@ -69,7 +69,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
         questions = (*(Offer("describe", key) for key in (*reversed(self.keys), *things)), *names)
         return msgspec.structs.replace(self, questions=questions)._again(ctx, pause_ns=0)
 
-    def _again(self, ctx: Context, pause_ns: int = PAUSE_NS) -> "Rounds":
+    def _again(self, ctx: Context, pause_ns: int = PAUSE_NS) -> "FinalRounds":
         return msgspec.structs.replace(
             self,
             next=(0,) * len(ctx.workers),

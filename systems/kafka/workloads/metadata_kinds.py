@@ -47,7 +47,7 @@ def things_at(time_ns: int, every_ns: int, *, most: int) -> tuple[str, ...]:
     return tuple(f"{kind}{slot}" for kind in THINGS for slot in range(max(0, last - most + 1), last + 1))
 
 
-class Deeds(msgspec.Struct, frozen=True, kw_only=True):
+class _Deeds(msgspec.Struct, frozen=True, kw_only=True):
     """One deed each `every_ns`, and each at most once, so that a value names the operation that made it.
 
     `by` offers the deed through a node that may be written now; `done` is the number of the newest deed. Each phase of

@@ -101,7 +101,7 @@ class ListenMemory:
         listener.has_all = not answers and listener.next == high_watermark
 
 
-class Listen(msgspec.Struct, frozen=True, kw_only=True):
+class ListenToMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """Each listener goes on fetching; its workers follow each other, one for each node.
 
     With `to_the_end` a listener ends as soon as it has everything.

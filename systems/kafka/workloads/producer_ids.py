@@ -12,8 +12,8 @@ from fencepost.harness.generators import Generator, Offer, at_rate, draws, each_
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
+from fencepost.systems.kafka.protocols import GrantsProducerIds as ProducerIdsSession
 from fencepost.systems.kafka.protocols import KafkaInterface
-from fencepost.systems.kafka.protocols import ProducerIds as ProducerIdsSession
 
 KEY: Final = "producer-ids"
 _FINAL_OF_EACH: Final = 20

@@ -33,7 +33,7 @@ class _Controller(msgspec.Struct):
     brokerid: int
 
 
-class Administrator:
+class ZnodeAdministrator:
     """A session of its own on one ZooKeeper server."""
 
     def __init__(self, session: ZooKeeperSession) -> None:
@@ -76,7 +76,7 @@ class Administrator:
             await asyncio.sleep(_POLL_S)
 
 
-async def open_administrator(keepers: Sequence[Place]) -> Administrator:
+async def open_administrator(keepers: Sequence[Place]) -> ZnodeAdministrator:
     """Open a session on the first ZooKeeper that accepts one; raises the last refusal when none does."""
     problem: Definite | Indefinite = Definite("not-connected", "there is no ZooKeeper")
     for keeper in keepers:
@@ -87,5 +87,5 @@ async def open_administrator(keepers: Sequence[Place]) -> Administrator:
         except (Definite, Indefinite) as error:
             problem = error
             continue
-        return Administrator(ZooKeeperSession(connection))
+        return ZnodeAdministrator(ZooKeeperSession(connection))
     raise problem

@@ -28,7 +28,7 @@ from fencepost.systems.kafka.server.logged_changes import changed
 from fencepost.systems.kafka.server.options import KafkaZkOptions
 from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
-from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
+from fencepost.systems.kafka.zookeeper_mode.administrator import ZnodeAdministrator, open_administrator
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
 from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
 from fencepost.systems.kafka.zookeeper_mode.question import (
@@ -125,7 +125,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
     async def healthy(self, layout: Layout) -> str | None:
         return await health.at_zookeeper(layout)
 
-    async def open_administrator(self, running: Sequence[Place]) -> Administrator:
+    async def open_administrator(self, running: Sequence[Place]) -> ZnodeAdministrator:
         return await open_administrator([place for place in running if BROKER not in place.roles])
 
     def question(self, place: Place, subject: str) -> Question | None:

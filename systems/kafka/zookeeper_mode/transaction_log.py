@@ -30,8 +30,8 @@ from fencepost.systems.zookeeper.transaction_log import (
     DELETES,
     LOG,
     SNAPSHOT,
-    Change,
-    Transaction,
+    LoggedTransaction,
+    ZnodeChange,
     read_files,
 )
 from fencepost.systems.zookeeper.wire.jute import Op
@@ -115,7 +115,7 @@ def log_of(files: Mapping[str, bytes], node: str) -> NodeLog | None:
     )
 
 
-def entry_of(transaction: Transaction) -> LogEntry:
+def entry_of(transaction: LoggedTransaction) -> LogEntry:
     kind, fields = _meaning(transaction)
     common: dict[str, Any] = {"session": f"{transaction.session & (1 << 64) - 1:#x}", "time_ms": transaction.time_ms}
     if not transaction.errors:
@@ -123,7 +123,7 @@ def entry_of(transaction: Transaction) -> LogEntry:
     return LogEntry(offset=transaction.zxid, epoch=transaction.zxid >> 32, type=kind, fields={**fields, **common})
 
 
-def _meaning(transaction: Transaction) -> tuple[str, dict[str, Any]]:
+def _meaning(transaction: LoggedTransaction) -> tuple[str, dict[str, Any]]:
     if transaction.errors:
         return "refused", {"multi": transaction.op == Op.MULTI, "errors": list(transaction.errors)}
     if transaction.op == CREATE_SESSION:
@@ -146,7 +146,7 @@ def _meaning(transaction: Transaction) -> tuple[str, dict[str, Any]]:
     return kind, {**more, **fields}
 
 
-def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
+def _effect(effects: Sequence[ZnodeChange]) -> tuple[str, dict[str, Any]]:
     by_path = {change.path: change for change in effects}
     made, raised = by_path.get(CONTROLLER), by_path.get(CONTROLLER_EPOCH)
     if made is not None and made.op in CREATES and raised is not None and raised.op == Op.SET_DATA:
@@ -174,7 +174,7 @@ def _effect(effects: Sequence[Change]) -> tuple[str, dict[str, Any]]:
     return _single(effects[0])
 
 
-def _single(change: Change) -> tuple[str, dict[str, Any]]:
+def _single(change: ZnodeChange) -> tuple[str, dict[str, Any]]:
     word = _word(change)
     if (match := _STATE.fullmatch(change.path)) and word in ("create", "set"):
         state = msgspec.to_builtins(msgspec.json.decode(change.data or b"", type=_State))
@@ -201,7 +201,7 @@ def _single(change: Change) -> tuple[str, dict[str, Any]]:
     return word, {"path": change.path, **more}
 
 
-def _word(change: Change) -> str:
+def _word(change: ZnodeChange) -> str:
     if change.op in CREATES:
         return "create"
     if change.op in DELETES:

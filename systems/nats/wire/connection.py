@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Indefinite, connection
 from fencepost.systems.nats.wire import errors
-from fencepost.systems.nats.wire.frames import Control, Message, frame_at, publish
+from fencepost.systems.nats.wire.frames import ControlLine, Message, frame_at, publish
 
 _INBOX_SID: Final = 1
 #: What the answer to the first PING is awaited under.
@@ -27,7 +27,7 @@ _CONNECT: Final = {
 }
 
 
-class Connection(connection.Connection):
+class NatsConnection(connection.Connection):
     """An open connection; its requests and subscriptions."""
 
     def __init__(self, user: str = "") -> None:
@@ -75,15 +75,15 @@ class Connection(connection.Connection):
 
     split = staticmethod(frame_at)
 
-    def match(self, frame: Message | Control) -> None:
-        if isinstance(frame, Control):
+    def match(self, frame: Message | ControlLine) -> None:
+        if isinstance(frame, ControlLine):
             self._obey(frame)
         elif frame.sid == _INBOX_SID:
             self.settle(frame.subject, frame)
         elif (deliver := self._subscribers.get(frame.sid)) is not None:
             deliver(frame)
 
-    def _obey(self, control: Control) -> None:
+    def _obey(self, control: ControlLine) -> None:
         match control.word:
             case "INFO" if not self._inbox:
                 hello = json.loads(control.rest)
@@ -109,13 +109,13 @@ class Connection(connection.Connection):
             deliver(None)
 
 
-async def connect(address: str, port: int, timeout_s: float, user: str = "") -> Connection:
+async def connect(address: str, port: int, timeout_s: float, user: str = "") -> NatsConnection:
     """Open a connection that the server has answered on; raises `NotSent` when that fails.
 
     Args:
         user: who logs in, with that word as the password too; "": whoever the server takes for one without a name.
     """
-    return await connection.dial(lambda: Connection(user), address, port, timeout_s)
+    return await connection.dial(lambda: NatsConnection(user), address, port, timeout_s)
 
 
 def answer_of(message: Message) -> dict[str, Any]:

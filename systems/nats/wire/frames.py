@@ -25,14 +25,14 @@ class Message(msgspec.Struct, frozen=True):
     reply: str = ""
 
 
-class Control(msgspec.Struct, frozen=True):
+class ControlLine(msgspec.Struct, frozen=True):
     """A frame without a payload: its word in capitals, and the rest of its line."""
 
     word: str
     rest: bytes
 
 
-def frame_at(received: bytes, at: int) -> tuple[Message | Control, int] | None:
+def frame_at(received: bytes, at: int) -> tuple[Message | ControlLine, int] | None:
     """The frame at `at`, and where it ends; None while it is incomplete. Raises ValueError for what is no frame."""
     end = received.find(_END, at)
     if end < 0:
@@ -41,7 +41,7 @@ def frame_at(received: bytes, at: int) -> tuple[Message | Control, int] | None:
     name = word.upper().decode("ascii", "replace")
     start = end + 2
     if name not in ("MSG", "HMSG"):
-        return Control(name, rest), start
+        return ControlLine(name, rest), start
     fields = rest.split()
     sizes = 2 if name == "HMSG" else 1
     if len(fields) not in (2 + sizes, 3 + sizes):

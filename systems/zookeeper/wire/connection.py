@@ -27,7 +27,7 @@ from fencepost.systems.zookeeper.wire.errors import (
     NOT_SENT,
     NOT_SERVING,
     SESSION_OVER,
-    ServerError,
+    ZooKeeperError,
 )
 
 #: Makes the value of a reply from (body, zxid).
@@ -52,7 +52,7 @@ class WatchEvent(NamedTuple):
     zxid: int | None
 
 
-class Connection(connection.Connection):
+class ZooKeeperConnection(connection.Connection):
     """A session on one server. `watch_events` holds the server's events in order."""
 
     not_sent = NOT_SENT
@@ -110,7 +110,7 @@ class Connection(connection.Connection):
         self._transport.write(frames)
 
     def request(self, op: int, record: bytes, parse: Parse[T]) -> "asyncio.Future[T]":
-        """Send one request; the future ends with the value of `parse`, `ServerError`, or an outcome of the table."""
+        """Send one request; the future ends with the value of `parse`, `ZooKeeperError`, or an outcome of the table."""
         frame, answer = self.queue(op, record, parse)
         self.send(frame)
         return answer
@@ -176,7 +176,7 @@ class Connection(connection.Connection):
             elif not error:
                 made = parse(frame, zxid)
             elif (made := refused and refused(error, zxid)) is None:
-                connection.fail(answer, ServerError(error))
+                connection.fail(answer, ZooKeeperError(error))
             self.settle(xid, made)
 
     def _take_connected(self, body: bytes) -> None:
@@ -195,7 +195,7 @@ class Connection(connection.Connection):
         if answer is None or answer.done():
             return
         if error:
-            connection.fail(answer, ServerError(error))
+            connection.fail(answer, ZooKeeperError(error))
         else:
             answer.set_result(zxid)
 
@@ -221,14 +221,14 @@ class Connection(connection.Connection):
 
 async def open_connection(
     address: str, port: int, *, session_timeout_ms: int, connect_timeout_s: float, keep_alive: bool = True
-) -> Connection:
+) -> ZooKeeperConnection:
     """Connect and open a session.
 
     Raises `Definite`: "not-serving" when the server closes the connection instead, as one that neither leads nor
     follows does; "not-connected" when there is no connection, or no answer in time.
     """
 
-    def make() -> Connection:
-        return Connection(wire.Ticket(session_timeout_ms), keep_alive, is_new=True)
+    def make() -> ZooKeeperConnection:
+        return ZooKeeperConnection(wire.Ticket(session_timeout_ms), keep_alive, is_new=True)
 
     return await connection.dial(make, address, port, connect_timeout_s, NOT_CONNECTED)

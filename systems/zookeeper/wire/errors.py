@@ -69,7 +69,7 @@ NODE_EXISTS: Final = -110
 SESSION_EXPIRED: Final = -112
 
 
-class ServerError(Exception):
+class ZooKeeperError(Exception):
     """A reply with an error code that is not translated yet: operations give some codes a meaning of their own."""
 
     def __init__(self, code: int) -> None:

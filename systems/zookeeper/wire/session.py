@@ -1,7 +1,7 @@
 """ZooKeeper's own requests on one session, with whole paths: one request and one answer each.
 
 The client protocols (`client.py`) use these, and tests may use them directly. `call` leaves a server's error code to
-the caller (`ServerError`), who may expect it; `ask` translates it by the table.
+the caller (`ZooKeeperError`), who may expect it; `ask` translates it by the table.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from typing import Final, NoReturn, TypeVar
 
 from fencepost.harness.coordination import Definite
 from fencepost.systems.zookeeper.wire import jute as wire
-from fencepost.systems.zookeeper.wire.connection import Connection, Parse, WatchEvent
-from fencepost.systems.zookeeper.wire.errors import NO_NODE, NODE_EXISTS, ServerError
+from fencepost.systems.zookeeper.wire.connection import Parse, WatchEvent, ZooKeeperConnection
+from fencepost.systems.zookeeper.wire.errors import NO_NODE, NODE_EXISTS, ZooKeeperError
 from fencepost.systems.zookeeper.wire.jute import HEADER_BYTES, MultiResult, Op, Stat
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ SEQUENTIAL: Final = 2
 ANY_VERSION: Final = -1
 
 
-class MultiError(ServerError):
+class MultiError(ZooKeeperError):
     """A multi was refused, with this code for its operation number `at`; no operation took effect."""
 
     def __init__(self, code: int, at: int) -> None:
@@ -30,7 +30,7 @@ class MultiError(ServerError):
         self.at = at
 
 
-def raise_outcome(error: ServerError, expected: Mapping[int, str] | None = None) -> NoReturn:
+def raise_outcome(error: ZooKeeperError, expected: Mapping[int, str] | None = None) -> NoReturn:
     """Raise the outcome of a server's error.
 
     Args:
@@ -45,7 +45,7 @@ def raise_outcome(error: ServerError, expected: Mapping[int, str] | None = None)
 class ZooKeeperSession:
     """One session on one server."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ZooKeeperConnection) -> None:
         self.connection = connection
 
     @property
@@ -62,7 +62,7 @@ class ZooKeeperSession:
     async def ask(self, op: Op, record: bytes, parse: Parse[T], expected: Mapping[int, str] | None = None) -> T:
         try:
             return await self.connection.request(op, record, parse)
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error, expected)
 
     async def after(self, first: Op, first_record: bytes, op: Op, record: bytes, parse: Parse[T]) -> T:
@@ -98,7 +98,7 @@ class ZooKeeperSession:
     async def exists(self, path: str, *, watch: bool = False) -> Stat | None:
         try:
             return await self.call(Op.EXISTS, wire.path_and_watch(wire.text(path), watch), _stat)
-        except ServerError as error:
+        except ZooKeeperError as error:
             if error.code == NO_NODE:
                 return None
             raise_outcome(error)
@@ -124,13 +124,13 @@ class ZooKeeperSession:
         """Send operations that take effect together or not at all; `wire` makes their records."""
         try:
             return (await self.call_multi(operations))[1]
-        except ServerError as error:
+        except ZooKeeperError as error:
             raise_outcome(error)
 
     async def make_if_absent(self, path: str) -> None:
         try:
             await self.call(Op.CREATE, wire.create_record(wire.text(path), b"", PERSISTENT), zxid_of)
-        except ServerError as error:
+        except ZooKeeperError as error:
             if error.code != NODE_EXISTS:
                 raise_outcome(error)
 

@@ -8,11 +8,11 @@ import pytest
 
 from fencepost.campaigns.gate.decision import decide, measured_pairs
 from fencepost.campaigns.gate.demand import demand_of
-from fencepost.campaigns.gate.evidence import Evidence
-from fencepost.campaigns.gate.policy import Measure, Policy
+from fencepost.campaigns.gate.evidence import GateEvidence
+from fencepost.campaigns.gate.policy import BudgetMeasure, Policy
 from fencepost.campaigns.gate.requirement import Decision
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import RunAttempt
 from fencepost.campaigns.night.pool import Pool, turns_of
 from fencepost.campaigns.night.register import Record, night_of
 from fencepost.campaigns.night.value import by_value
@@ -21,24 +21,24 @@ from fencepost.harness.plan import Phases
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
 from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened
 
-Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]
+Plays = Callable[[NightCell, RunAttempt], tuple[float, int, dict[str, Any] | None]]
 CUT = cell("c0", required=True, runs=20)
 PAIR = (CUT, baseline_cell())
 
 
-def clean(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+def clean(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
     return (10, 1, document("invalid", fingerprints=[FINGERPRINT])) if cell.canary else (10, 0, document())
 
 
 def play(
     made: Policy,
-    cells: list[Cell],
+    cells: list[NightCell],
     plays: Plays = clean,
     *,
     jobs: int = 1,
     slow: int = 1,
     on_change: Callable[[Pool], None] = lambda _: None,
-) -> tuple[Decision, list[tuple[str, int]], Evidence]:
+) -> tuple[Decision, list[tuple[str, int]], GateEvidence]:
     """Carry out a gate; returns its decision, the runs in the order of their starts, and the evidence."""
     every = [cell("canary", canary=True), *cells]
     issues = tuple(e.issue for e in made.exceptions if e.fingerprint)
@@ -46,11 +46,11 @@ def play(
     clock = Clock()
     launcher = PretendedLauncher(clock, plays)
 
-    def evidence() -> Evidence:
+    def evidence() -> GateEvidence:
         night = night_of(records, running=True)
         ended = [a for a in night.attempts if a.run_class is not None]
-        times = {a.folder: {Measure.RECOVERY: 100 * (slow if a.cell == "c0" else 1)} for a in ended}
-        return Evidence(policy=made, night=night, measures=times)
+        times = {a.folder: {BudgetMeasure.RECOVERY: 100 * (slow if a.cell == "c0" else 1)} for a in ended}
+        return GateEvidence(policy=made, night=night, measures=times)
 
     night = night_of(records, running=True)
     Pool(
@@ -121,7 +121,7 @@ def test_runs_whose_times_are_compared_have_nothing_beside_them(jobs: int) -> No
     "late", [{("c0", 2)}, {("c0", 1), ("c0-baseline", 3)}, {("c0-baseline", n) for n in range(1, 5)}]
 )
 def test_a_run_that_was_late_is_replaced_by_another_pair(late: set[tuple[str, int]]) -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         if (cell.id, attempt.run) in late:
             return 10, 0, document(lag_ns=395_000_000)
         return clean(cell, attempt)
@@ -135,7 +135,7 @@ def test_a_run_that_was_late_is_replaced_by_another_pair(late: set[tuple[str, in
 
 
 def test_a_budget_whose_runs_were_all_late_is_missing_and_says_by_how_much() -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         return (10, 0, document(lag_ns=(300 + attempt.run) * 1_000_000)) if not cell.canary else clean(cell, attempt)
 
     decision, _, _ = play(policy(budgets=(budget(),)), [msgspec.structs.replace(c, runs=7) for c in PAIR], plays)
@@ -152,7 +152,7 @@ def test_pairs_are_made_in_turns_with_the_same_seeds() -> None:
 
 
 def test_a_run_that_cannot_be_measured_is_replaced_by_another_pair() -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         return (10, 3, None) if (cell.id, attempt.run) == ("c0-baseline", 2) else clean(cell, attempt)
 
     decision, runs, _ = play(
@@ -168,7 +168,7 @@ def test_an_exceeded_budget_stops_it() -> None:
 
 
 def test_a_violation_stops_it_and_one_under_an_exception_does_not() -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         shows = cell.canary or attempt.run == 2
         return (10, 1, document("invalid", fingerprints=[FINGERPRINT])) if shows else clean(cell, attempt)
 
@@ -191,7 +191,7 @@ def test_a_canary_that_passes_stops_it() -> None:
 
 
 def test_missing_evidence_does_not_stop_it() -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         if cell.id == "c0" and attempt.run == 1:
             return 10, 3, None
         return clean(cell, attempt)

@@ -12,10 +12,10 @@ import pyarrow.parquet
 import pytest
 
 from fencepost.campaigns.gate.documents import GateDocuments
-from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
-from fencepost.campaigns.gate.policy import Measure
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt, State
+from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
+from fencepost.campaigns.gate.policy import BudgetMeasure
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import NightState, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.report.page import content_hash
 from tests.campaigns.gate.made import (
@@ -34,7 +34,7 @@ from tests.campaigns.night.test_page_in_browser import _PROBE
 from tests.report.test_browser import browser, opened  # noqa: F401  # a fixture
 
 
-def facts(folder: Path, made: Attempt, recovered_ns: list[int | None], gap_ns: int) -> None:
+def facts(folder: Path, made: RunAttempt, recovered_ns: list[int | None], gap_ns: int) -> None:
     """Write the two tables that a run's measures come from."""
     home = folder / made.folder / "plan" / "time" / "facts"
     home.mkdir(parents=True)
@@ -45,10 +45,10 @@ def facts(folder: Path, made: Attempt, recovered_ns: list[int | None], gap_ns: i
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(phases), home / "phases.parquet")
 
 
-def mixed(folder: Path) -> Evidence:
+def mixed(folder: Path) -> GateEvidence:
     """One requirement of each status and kind."""
     attempts = [violation("<bad>", reason="it is <stale>"), attempt("lost", RunClass.LOST, reason="never reported")]
-    cells: list[Cell] = [cell(name, required=True) for name in ("c0", "<bad>", "lost")]
+    cells: list[NightCell] = [cell(name, required=True) for name in ("c0", "<bad>", "lost")]
     for run in range(1, 6):
         attempts += [clean(run=run, report=f"runs/c0-{run}/report.html"), clean("c0-baseline", run=run)]
         facts(folder, attempts[-2], [200_000_000], 5)
@@ -65,7 +65,7 @@ def mixed(folder: Path) -> Evidence:
     return evidence(attempts, made, cells=[*cells, baseline_cell()])
 
 
-def written(folder: Path, made: Evidence) -> Path:
+def written(folder: Path, made: GateEvidence) -> Path:
     warnings: list[str] = []
     GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder, warn=warnings.append)
     assert warnings == []
@@ -91,7 +91,7 @@ def test_all_three_tell_the_same_decision(tmp_path: Path) -> None:
 
 
 def test_a_running_gate_is_not_green_and_its_page_asks_for_itself_again(tmp_path: Path) -> None:
-    written(tmp_path, evidence([clean()], state=State.RUNNING))
+    written(tmp_path, evidence([clean()], state=NightState.RUNNING))
     data = json.loads((tmp_path / "gate.json").read_text())
     assert (data["exit_code"], data["green"], data["state"]) == (0, False, "running")
     text = (tmp_path / "gate.html").read_text()
@@ -103,7 +103,7 @@ def test_a_fault_after_which_nothing_recovered_has_no_recovery_time(tmp_path: Pa
     (own,) = (o for o in made.night.cells if o.cell.id == "c0")
     facts(tmp_path, own.attempts[0], [5, None], 6)
     measures = MeasureFiles(tmp_path).evidence(made.policy, made.night).measures
-    assert measures[own.attempts[0].folder] == {Measure.UNAVAILABILITY: 6}
+    assert measures[own.attempts[0].folder] == {BudgetMeasure.UNAVAILABILITY: 6}
 
 
 def test_a_torn_table_is_no_measure(tmp_path: Path) -> None:

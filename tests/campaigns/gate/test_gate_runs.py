@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost.campaigns.night.register import Ended, read_register
+from fencepost.campaigns.night.register import EndedRun, read_register
 from tests.run_command import ROOT, assert_nothing_left, command, wait_until_gone
 
 pytestmark = [pytest.mark.cluster, pytest.mark.alone]
@@ -97,7 +97,7 @@ def _wait_for_a_run(tmp_path: Path) -> None:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         for path in tmp_path.glob("results/nights/gate-short/*/register.jsonl"):
-            if any(isinstance(record, Ended) for record in read_register(path)):
+            if any(isinstance(record, EndedRun) for record in read_register(path)):
                 # The next run's servers begin.
                 time.sleep(3)
                 return

@@ -7,9 +7,9 @@ import random
 from statistics import median
 
 from fencepost.campaigns.gate.decision import decide
-from fencepost.campaigns.gate.evidence import Evidence, Measures
-from fencepost.campaigns.gate.policy import Measure, Policy
-from fencepost.campaigns.night.night import Attempt, State
+from fencepost.campaigns.gate.evidence import GateEvidence, Measures
+from fencepost.campaigns.gate.policy import BudgetMeasure, Policy
+from fencepost.campaigns.night.night import NightState, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
 from tests.campaigns.night.made import FINGERPRINT, OTHER, attempt, caught, cell, night
@@ -18,14 +18,14 @@ NIGHTS = 10_000
 CLASSES = [*RunClass, None]
 
 
-def drawn(rng: random.Random) -> Evidence:
+def drawn(rng: random.Random) -> GateEvidence:
     """A night that is clean but for what chance breaks, so that green and red are both common."""
     names = [f"c{n}" for n in range(rng.randint(1, 3))]
     spoiled = rng.choice([0.0, 0.0, 0.02, 0.2])
     with_budget = rng.random() < 0.3
     runs = {name: rng.choice([1, 1, 2]) for name in names}
     cells = [cell("canary", canary=True), *(cell(name, required=True) for name in names)]
-    attempts: list[Attempt] = []
+    attempts: list[RunAttempt] = []
     measures: dict[str, Measures] = {}
     if with_budget:
         cells.append(baseline_cell())
@@ -35,7 +35,7 @@ def drawn(rng: random.Random) -> Evidence:
             attempts += _attempts(rng, each.id, run, spoiled)
             if rng.random() >= spoiled:
                 slow = 3 if rng.random() < spoiled else 1
-                measures[attempts[-1].folder] = {Measure.RECOVERY: slow * rng.randint(90, 110)}
+                measures[attempts[-1].folder] = {BudgetMeasure.RECOVERY: slow * rng.randint(90, 110)}
     canary = [caught()]
     if rng.random() < spoiled:
         canary = [attempt("canary", rng.choice(CLASSES), anomalies=(rng.choice(["stale-read", "lost-write"]),))]
@@ -48,12 +48,14 @@ def drawn(rng: random.Random) -> Evidence:
         budgets=(budget(),) if with_budget else (),
         exceptions=tuple(e for e in exceptions if rng.random() < 0.8),
     )
-    state = rng.choice([State.FINISHED, State.FINISHED, State.STOPPED, State.INTERRUPTED, State.RUNNING])
-    return Evidence(policy=made, night=night(cells, [*canary, *attempts], state=state), measures=measures)
+    state = rng.choice(
+        [NightState.FINISHED, NightState.FINISHED, NightState.STOPPED, NightState.INTERRUPTED, NightState.RUNNING]
+    )
+    return GateEvidence(policy=made, night=night(cells, [*canary, *attempts], state=state), measures=measures)
 
 
-def _attempts(rng: random.Random, name: str, run: int, spoiled: float) -> list[Attempt]:
-    first: list[Attempt] = []
+def _attempts(rng: random.Random, name: str, run: int, spoiled: float) -> list[RunAttempt]:
+    first: list[RunAttempt] = []
     if rng.random() < spoiled:
         first = [attempt(name, rng.choice(list(RunClass)), run=run)]
     run_class = rng.choice(CLASSES) if rng.random() < spoiled else RunClass.VALID
@@ -76,7 +78,7 @@ def _attempts(rng: random.Random, name: str, run: int, spoiled: float) -> list[A
     ]
 
 
-def may_be_green(made: Evidence) -> bool:
+def may_be_green(made: GateEvidence) -> bool:
     """Whether green is allowed, by the rules for people rather than by the program's."""
     rules: Policy = made.policy
     if any(e.expires < TODAY for e in rules.exceptions):
@@ -113,12 +115,12 @@ def may_be_green(made: Evidence) -> bool:
     return len(builds) <= 1 and (not rules.budgets or _within(made))
 
 
-def _is_clean(a: Attempt) -> bool:
+def _is_clean(a: RunAttempt) -> bool:
     """Valid, and tested while a fault took hold."""
     return a.run_class == "valid" and a.exposures["linearizable"] > 0 and a.faults["kill"] > 0
 
 
-def _within(made: Evidence) -> bool:
+def _within(made: GateEvidence) -> bool:
     """Whether five judged and measured pairs have a median ratio of at most 1.5."""
     times: dict[str, dict[int, int]] = {"c0": {}, "c0-baseline": {}}
     for outcome in made.night.cells:
@@ -126,7 +128,7 @@ def _within(made: Evidence) -> bool:
             is_last = not any(b.run == a.run and b.number > a.number for b in outcome.attempts)
             judged = a.run_class in ("valid", "invalid", "known") and a.lag_ms < 250
             if outcome.cell.id in times and is_last and judged and a.folder in made.measures:
-                times[outcome.cell.id][a.run] = made.measures[a.folder][Measure.RECOVERY]
+                times[outcome.cell.id][a.run] = made.measures[a.folder][BudgetMeasure.RECOVERY]
     runs = sorted(times["c0"].keys() & times["c0-baseline"].keys())[:5]
     return len(runs) == 5 and median(times["c0"][r] / times["c0-baseline"][r] for r in runs) <= 1.5
 

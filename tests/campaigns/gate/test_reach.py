@@ -9,10 +9,10 @@ import pytest
 
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.documents import GateDocuments
-from fencepost.campaigns.gate.evidence import Evidence, MeasureFiles
+from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, plan_gate
-from fencepost.campaigns.gate.requirement import Kind, Status
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.gate.requirement import RequirementKind, RequirementStatus
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
@@ -21,25 +21,28 @@ from tests.campaigns.gate.made import clean, evidence, exception, linearizable, 
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night
 
 
-def planned(name: str, *, canary: bool = False, **plan: str) -> Cell:
+def planned(name: str, *, canary: bool = False, **plan: str) -> NightCell:
     made = cell(name, required=not canary, canary=canary)
     return msgspec.structs.replace(made, plan=msgspec.structs.replace(made.plan, **plan))
 
 
-def gate_of(canary: Cell, *cells: Cell) -> Evidence:
+def gate_of(canary: NightCell, *cells: NightCell) -> GateEvidence:
     runs = {each.id: 1 for each in cells}
     attempts = [caught(), *(clean(each.id) for each in cells)]
-    return Evidence(policy=policy(runs=runs), night=night([canary, *cells], attempts))
+    return GateEvidence(policy=policy(runs=runs), night=night([canary, *cells], attempts))
 
 
 def test_a_gate_whose_only_cell_has_no_fault_is_never_green() -> None:
     made = evidence([clean(faults={})], cells=[planned("c0", nemesis="none")])
     decision = decide(made)
     assert decision.exit_code == 2 and "no clean run had an effective fault" in decision.sentence
-    (row,) = (r for r in decision.requirements if r.status is Status.MISSING)
-    assert row.kind is Kind.FAULT
+    (row,) = (r for r in decision.requirements if r.status is RequirementStatus.MISSING)
+    assert row.kind is RequirementKind.FAULT
     # The cell by itself has its clean run: whoever asks for no fault gets what was asked for, and it says so.
-    assert next(r.reason for r in decision.requirements if r.kind is Kind.CELL) == "1 clean run, without any fault"
+    assert (
+        next(r.reason for r in decision.requirements if r.kind is RequirementKind.CELL)
+        == "1 clean run, without any fault"
+    )
 
 
 @pytest.mark.parametrize("nemesis", ["kill", "partition:leader", "all", "pause,kill"])
@@ -86,10 +89,10 @@ def test_a_canary_counts_for_its_own_system_workload_and_faults_only(canary: dic
         assert text in decision.reach[0] and text in decision.sentence
     else:
         assert decision.reach == () and decision.sentence == "all 3 requirements are met"
-    (row,) = (r for r in decision.requirements if r.kind is Kind.CANARY)
+    (row,) = (r for r in decision.requirements if r.kind is RequirementKind.CANARY)
     is_own = canary["system"] == "etcd"
     assert ("not shown for etcd" in row.reason and "says nothing of etcd" in row.reason) is not is_own
-    assert row.status is (Status.MET if is_own else Status.ELSEWHERE)
+    assert row.status is (RequirementStatus.MET if is_own else RequirementStatus.ELSEWHERE)
     assert decision.sentence.startswith("all 3 requirements are met" if is_own else "2 of 3 requirements are met; ")
     assert canary["system"] in row.need
 
@@ -111,7 +114,7 @@ def test_the_first_line_names_every_requirement_that_is_not_met_and_what_it_need
         assert text in decision.sentence
 
 
-def written(folder: Path, made: Evidence) -> tuple[str, ET.Element]:
+def written(folder: Path, made: GateEvidence) -> tuple[str, ET.Element]:
     warnings: list[str] = []
     GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder, warn=warnings.append)
     assert warnings == []

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import Backing, Claim, Column, Proposal, RowId, column_of
+from fencepost.campaigns.kip.columns import Backing, KipColumn, Proposal, RowClaim, RowId, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
-from fencepost.campaigns.kip.making import Making, Wishes
+from fencepost.campaigns.kip.making import TableMaking, TableWishes
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import ROWS
-from fencepost.campaigns.kip.table import Done, State, Table, TableCell, table_rows
+from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plugins import registry
@@ -19,12 +19,12 @@ from fencepost.harness.plugins import registry
 MEMBERS = ExperimentId.MEMBERS
 
 
-def _claim(backing: Backing) -> Callable[[str], Claim]:
-    return lambda text: Claim(backing=backing, text=text)
+def _claim(backing: Backing) -> Callable[[str], RowClaim]:
+    return lambda text: RowClaim(backing=backing, text=text)
 
 
 promised, by_recipe, cannot = map(_claim, Backing)
-COLUMN = Column(
+COLUMN = KipColumn(
     recipes=(),
     claims={
         RowId.M1: promised("the manual"),
@@ -50,38 +50,38 @@ def document(guarantee: str, exposure: int, anomalies: dict[str, int] | None = N
     return {"guarantees": [about], "verdicts": [verdict], "version": "1"}
 
 
-def table(*runs: Done, column: Column | None = COLUMN) -> Table:
+def table(*runs: MeasuredCell, column: KipColumn | None = COLUMN) -> KipTable:
     made = {(done.system, done.experiment): done for done in runs}
     rows = table_rows(Proposal.KIP_30, {"s": column}, made)
-    return Table(
+    return KipTable(
         proposal=Proposal.KIP_30, systems=("s",), versions={"s": "1"}, recipes={"s": ()}, rows=rows, runs=len(made)
     )
 
 
-def cell(made: Table, row: RowId) -> TableCell:
+def cell(made: KipTable, row: RowId) -> TableCell:
     return next(one for about, one in made.cells() if about.id is row)
 
 
-def done(doc: dict[str, Any] | None, missing: str = "") -> Done:
-    return Done(system="s", experiment=MEMBERS, document=doc, missing=missing)
+def done(doc: dict[str, Any] | None, missing: str = "") -> MeasuredCell:
+    return MeasuredCell(system="s", experiment=MEMBERS, document=doc, missing=missing)
 
 
 def test_a_promised_row_that_was_exercised_holds() -> None:
     made = table(done(document("one-member-per-id", 12)))
-    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).exposures) == (State.HELD, 12)
+    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).exposures) == (CellState.HELD, 12)
     assert made.exit_code is ExitCode.VALID
 
 
 def test_a_row_that_nothing_exercised_says_so_and_is_missing() -> None:
     made = table(done(document("one-member-per-id", 0)))
-    assert cell(made, RowId.M1).state is State.UNEXERCISED
+    assert cell(made, RowId.M1).state is CellState.UNEXERCISED
     assert made.exit_code is ExitCode.UNKNOWN
     assert "nothing exercised it: nobody tried" in markdown(made)
 
 
 def test_a_violation_of_what_is_promised_is_invalid_with_its_witness() -> None:
     made = table(done(document("one-member-per-id", 12, {"duplicate-member": 2})))
-    assert cell(made, RowId.M1).state is State.VIOLATED
+    assert cell(made, RowId.M1).state is CellState.VIOLATED
     assert made.exit_code is ExitCode.INVALID
     assert "promised and violated: M1 on s" in made.sentence
     assert "duplicate-member & &lt;that>" in markdown(made)
@@ -105,24 +105,24 @@ def test_a_violation_of_a_recipe_is_shown_and_is_no_failure() -> None:
             }
         )
     )
-    assert cell(made, RowId.M2).state is State.VIOLATED
+    assert cell(made, RowId.M2).state is CellState.VIOLATED
     assert made.exit_code is ExitCode.VALID
 
 
 def test_a_run_that_is_missing_is_never_green() -> None:
     made = table(done(None, "it ended with 255"))
-    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).why) == (State.NOT_RUN, "it ended with 255")
+    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).why) == (CellState.NOT_RUN, "it ended with 255")
     assert made.exit_code is ExitCode.UNKNOWN
 
 
 def test_a_checker_that_failed_exposes_nothing() -> None:
     made = table(done(document("one-member-per-id", 12, cause="failed", reason="it raised")))
-    assert cell(made, RowId.M1).state is State.UNEXERCISED
+    assert cell(made, RowId.M1).state is CellState.UNEXERCISED
 
 
 def test_a_system_without_a_recipe_says_no_recipe() -> None:
     made = table(column=None)
-    assert {one.state for _, one in made.cells()} == {State.NO_RECIPE}
+    assert {one.state for _, one in made.cells()} == {CellState.NO_RECIPE}
     assert "no recipe" in markdown(made)
 
 
@@ -144,7 +144,7 @@ def test_rows_and_experiments_name_what_is_there() -> None:
 
 
 def test_what_no_run_measures_says_why() -> None:
-    column = Column(
+    column = KipColumn(
         recipes=(),
         claims={
             RowId.M2: cannot("a copy"),
@@ -154,7 +154,7 @@ def test_what_no_run_measures_says_why() -> None:
         unmeasured={RowId.M5: "no two incarnations differ"},
     )
     made = table(column=column)
-    wanted = {RowId.M2: State.CANNOT, RowId.M5: State.NOT_MEASURED, RowId.N6: State.BY_CONSTRUCTION}
+    wanted = {RowId.M2: CellState.CANNOT, RowId.M5: CellState.NOT_MEASURED, RowId.N6: CellState.BY_CONSTRUCTION}
     for row, state in wanted.items():
         assert cell(made, row).state is state
         assert cell(made, row).why
@@ -175,8 +175,10 @@ def test_each_column_fits_its_recipes(name: str) -> None:
 
 
 def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Path) -> None:
-    wishes = Wishes(proposal=Proposal.KIP_30, systems=("consul",), runtime="lab", budget_s=1, seed=1, results=tmp_path)
-    made = Making(wishes, say=lambda _: None, stop=StopRequest()).write()
+    wishes = TableWishes(
+        proposal=Proposal.KIP_30, systems=("consul",), runtime="lab", budget_s=1, seed=1, results=tmp_path
+    )
+    made = TableMaking(wishes, say=lambda _: None, stop=StopRequest()).write()
     (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
     assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
     assert cell(made, RowId.M1).recipe == "session-key/1"

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.launcher import Flight, Left
-from fencepost.campaigns.night.night import Attempt, Night, State
-from fencepost.campaigns.night.register import Closed, Ended, Opened, Record, Registered, night_of
-from fencepost.campaigns.night.run_class import Evidence, RunClass
+from fencepost.campaigns.night.night import Night, NightState, RunAttempt
+from fencepost.campaigns.night.register import ClosedNight, EndedRun, Opened, Record, Registered, night_of
+from fencepost.campaigns.night.run_class import RunClass, RunEvidence
 from fencepost.harness.plan import Plan
 
 FINGERPRINT = "example:linearizable:stale-read:change+read"
@@ -17,8 +17,8 @@ STARTED = "2026-11-23T20:00:00Z"
 
 def cell(
     name: str, *, required: bool = False, canary: bool = False, runs: int = 1, anomaly: str = "stale-read"
-) -> Cell:
-    return Cell(
+) -> NightCell:
+    return NightCell(
         id=name,
         name=name,
         plan=Plan(system="example", workload="register", seed=0, nemesis="kill", time_limit="5s"),
@@ -67,9 +67,9 @@ def document(
     }
 
 
-def attempt(name: str, run_class: RunClass | None, *, run: int = 1, number: int = 1, **fields: Any) -> Attempt:
+def attempt(name: str, run_class: RunClass | None, *, run: int = 1, number: int = 1, **fields: Any) -> RunAttempt:
     faults = {"kill": 2} if run_class is not None and run_class.is_judged else {}
-    return Attempt(
+    return RunAttempt(
         **{
             "cell": name,
             "run": run,
@@ -83,25 +83,31 @@ def attempt(name: str, run_class: RunClass | None, *, run: int = 1, number: int 
     )
 
 
-def caught(name: str = "canary", **fields: Any) -> Attempt:
+def caught(name: str = "canary", **fields: Any) -> RunAttempt:
     return attempt(name, RunClass.INVALID, anomalies=("stale-read",), fingerprints=(FINGERPRINT,), **fields)
 
 
-def opened(cells: Sequence[Cell], **fields: Any) -> Opened:
+def opened(cells: Sequence[NightCell], **fields: Any) -> Opened:
     values = {"id": "night", "campaign": "c", "digest": "d", "seed": 7, "budget_s": 600.0, "at": STARTED, **fields}
     return Opened(cells=tuple(cells), **values)
 
 
-def night(cells: Sequence[Cell], attempts: Sequence[Attempt], *, state: State = State.FINISHED, **fields: Any) -> Night:
+def night(
+    cells: Sequence[NightCell],
+    attempts: Sequence[RunAttempt],
+    *,
+    state: NightState = NightState.FINISHED,
+    **fields: Any,
+) -> Night:
     """The night of a register with these attempts."""
     records: list[Record] = [opened(cells, **fields)]
     for each in attempts:
         records.append(Registered(attempt=each))
         if each.run_class is not None:
-            records.append(Ended(attempt=each, spent_s=1))
-    if state in (State.FINISHED, State.STOPPED):
-        records.append(Closed(at=STARTED, spent_s=2, stopped=state is State.STOPPED))
-    return night_of(records, running=state is State.RUNNING)
+            records.append(EndedRun(attempt=each, spent_s=1))
+    if state in (NightState.FINISHED, NightState.STOPPED):
+        records.append(ClosedNight(at=STARTED, spent_s=2, stopped=state is NightState.STOPPED))
+    return night_of(records, running=state is NightState.RUNNING)
 
 
 class Clock:
@@ -136,7 +142,7 @@ class PretendedLauncher:
     def __init__(
         self,
         clock: Clock,
-        plays: Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]],
+        plays: Callable[[NightCell, RunAttempt], tuple[float, int, dict[str, Any] | None]],
         step_s: float = 0,
     ) -> None:
         self.clock, self.plays, self.step_s = clock, plays, step_s
@@ -145,7 +151,7 @@ class PretendedLauncher:
         self.flights: list[PretendedFlight] = []
         self.verdicts: dict[tuple[int, str, int, int], dict[str, Any] | None] = {}
 
-    def launch(self, cell: Cell, attempt: Attempt) -> Flight:
+    def launch(self, cell: NightCell, attempt: RunAttempt) -> Flight:
         seconds, code, verdict = self.plays(cell, attempt)
         self.launched.append((cell.id, attempt.run, attempt.number))
         self.verdicts[attempt.key] = None if verdict is None else {**verdict, "seed": attempt.seed}
@@ -157,9 +163,9 @@ class PretendedLauncher:
     def wait(self, flights: Sequence[Flight], timeout_s: float) -> None:
         self.clock.now += max(timeout_s, self.step_s)
 
-    def left(self, attempt: Attempt, exit_code: int | None) -> Left:
+    def left(self, attempt: RunAttempt, exit_code: int | None) -> Left:
         document = self.verdicts.get(attempt.key) if exit_code in (0, 1, 2) else None
-        return Left(evidence=Evidence(exit_code=exit_code, document=document))
+        return Left(evidence=RunEvidence(exit_code=exit_code, document=document))
 
-    def clear(self, attempt: Attempt) -> None:
+    def clear(self, attempt: RunAttempt) -> None:
         """It keeps no files."""

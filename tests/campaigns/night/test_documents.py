@@ -11,14 +11,14 @@ import pytest
 
 from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.merge import read_night
-from fencepost.campaigns.night.night import Night, State
-from fencepost.campaigns.night.register import Ended, Register
+from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.register import EndedRun, NightRegister
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.summary import LINES_MAX
 from fencepost.campaigns.night.telling import seen_in
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli import main
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night, opened
 
 
@@ -73,7 +73,7 @@ def test_a_night_writes_four_files_that_agree(tmp_path: Path) -> None:
 
 
 def test_the_page_of_a_running_night_asks_for_itself_again(tmp_path: Path) -> None:
-    made = night([cell("canary", canary=True), cell("a")], [attempt("a", None)], state=State.RUNNING)
+    made = night([cell("canary", canary=True), cell("a")], [attempt("a", None)], state=NightState.RUNNING)
     write_documents(made, tmp_path, expected_end_s=300)
     html = (tmp_path / "index.html").read_text()
     assert '<meta http-equiv="refresh" content="10">' in html
@@ -92,14 +92,14 @@ def test_a_summary_has_at_most_sixty_lines_and_counts_what_it_leaves_out(tmp_pat
 
 def _shard(folder: Path, number: int, *, of: int = 2, **fields: str) -> None:
     folder.mkdir(parents=True)
-    with Register(folder / "register.jsonl") as register:
+    with NightRegister(folder / "register.jsonl") as register:
         cells = [cell("canary", canary=True), cell(f"c{number}", required=True)]
         register.append(opened(cells, shard=number, shards=of, **fields))
         for made in (
             caught(shard=number),
             attempt(f"c{number}", RunClass.VALID, shard=number, report="runs/x/report.html"),
         ):
-            register.append(Ended(attempt=made, spent_s=5))
+            register.append(EndedRun(attempt=made, spent_s=5))
 
 
 def test_shards_merge_by_their_files_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,8 +163,8 @@ def test_a_folder_that_is_no_night_is_not_merged(tmp_path: Path) -> None:
 
 def test_the_page_says_in_how_many_runs_a_known_issue_was_seen(tmp_path: Path) -> None:
     issues = [
-        KnownIssue(fingerprint=FINGERPRINT, link="https://issues.example/1", owner="o", expires=date(2027, 1, 1)),
-        KnownIssue(fingerprint=FINGERPRINT, link="nowhere", owner="o", expires=date(2027, 1, 1), versions=("9.9",)),
+        TrackedIssue(fingerprint=FINGERPRINT, link="https://issues.example/1", owner="o", expires=date(2027, 1, 1)),
+        TrackedIssue(fingerprint=FINGERPRINT, link="nowhere", owner="o", expires=date(2027, 1, 1), versions=("9.9",)),
     ]
     cells = [cell("canary", canary=True), *(cell(f"c{n}") for n in range(4))]
     attempts = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.campaigns.night.cells import CheckedCells, cells_of
-from fencepost.campaigns.night.draws import Draw, heaviest, values_of
+from fencepost.campaigns.night.draws import DrawnKey, heaviest, values_of
 from fencepost.campaigns.night.file import read_campaign
 from fencepost.campaigns.night.launcher import PLAN, ProcessLauncher
 from fencepost.campaigns.night.night import CellOutcome
@@ -73,12 +73,12 @@ def test_estimates_count_with_what_costs_most(tmp_path: Path) -> None:
     made = read(tmp_path, CELLS + NODES)
     nodes = {cell.name: made.plans[cell.id].plan.nodes for cell in made.cells}
     assert nodes["etcd register kill"] == 5 and {c.plan.nodes for c in made.cells if c.name != "five"} == {3}
-    assert heaviest([Draw(key="quiet", values=("1s", "9s"))]) == {"quiet": "1s"}
+    assert heaviest([DrawnKey(key="quiet", values=("1s", "9s"))]) == {"quiet": "1s"}
 
 
 @given(st.integers(0, 2**31), st.integers(1, 1000), st.integers(1, 10**6))
 def test_a_draw_lies_within_its_range_and_follows_from_the_seed(seed: int, least: int, above: int) -> None:
-    draws = [Draw(key="a", least=least, most=least + above), Draw(key="b", least=0.5, most=2)]
+    draws = [DrawnKey(key="a", least=least, most=least + above), DrawnKey(key="b", least=0.5, most=2)]
     values = values_of(draws, seed)
     assert least <= values["a"] <= least + above and isinstance(values["a"], int)
     assert 0.5 <= values["b"] <= 2
@@ -87,7 +87,7 @@ def test_a_draw_lies_within_its_range_and_follows_from_the_seed(seed: int, least
 
 
 def test_each_order_of_magnitude_is_as_likely() -> None:
-    drawn = [values_of([Draw(key="a", least=1, most=1000)], seed)["a"] for seed in range(3000)]
+    drawn = [values_of([DrawnKey(key="a", least=1, most=1000)], seed)["a"] for seed in range(3000)]
     shares = [sum(low <= value < 10 * low for value in drawn) / 3000 for low in (1, 10, 100)]
     assert all(0.28 < share < 0.39 for share in shares), shares
 

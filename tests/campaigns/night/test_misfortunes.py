@@ -11,14 +11,14 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from fencepost.campaigns.night.cells import Cell
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.launcher import ProcessLauncher
-from fencepost.campaigns.night.night import Attempt, Night, State
+from fencepost.campaigns.night.night import Night, NightState, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
 from fencepost.campaigns.night.pool import Pool, turns_of
-from fencepost.campaigns.night.register import Closed, Record, Refused, Registered, night_of
-from fencepost.campaigns.night.run_class import Evidence, RunClass, classify
+from fencepost.campaigns.night.register import ClosedNight, Record, RefusedRun, Registered, night_of
+from fencepost.campaigns.night.run_class import RunClass, RunEvidence, classify
 from fencepost.campaigns.night.telling import counted, lasting, spent
 from fencepost.campaigns.night.value import Past, past_of
 from fencepost.harness.base.errors import ExitCode
@@ -47,9 +47,9 @@ def refused(*names: str, tested: int = 0, runs: int = 1, why: str = BUILD_ERROR)
     """A night in which this machine could not get ready what some cells run."""
     cells = [cell("canary", canary=True), *(cell(n) for n in names), *(cell(f"t{n}", runs=runs) for n in range(tested))]
     attempts = [caught(), *(attempt(f"t{n}", RunClass.VALID) for n in range(tested))]
-    records: list[Record] = [opened(cells), *(Refused(cell=name, reason=why) for name in names)]
+    records: list[Record] = [opened(cells), *(RefusedRun(cell=name, reason=why) for name in names)]
     records += [Registered(attempt=each) for each in attempts]
-    return night_of([*records, Closed(at=STARTED, spent_s=2, stopped=False)])
+    return night_of([*records, ClosedNight(at=STARTED, spent_s=2, stopped=False)])
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_each_kind_of_misfortune_stands_in_the_first_line() -> None:
         attempt("gone", RunClass.LOST, reason="why"),
         attempt("late", RunClass.UNKNOWN_BUDGET, reason="why"),
     ]
-    sentence = outcome(night(cells, attempts, state=State.STOPPED)).sentence
+    sentence = outcome(night(cells, attempts, state=NightState.STOPPED)).sentence
     for words in (
         "violation that is not known: bad",
         "canary passed: canary",
@@ -136,11 +136,11 @@ def test_a_valid_run_without_an_effective_fault_is_no_verdict_on_a_cell_that_ask
     said = {**document(), "faults": faults}
     if faults is None:
         del said["faults"]
-    classed = classify(Evidence(exit_code=0, document=said), asked, 0, (), TODAY)
+    classed = classify(RunEvidence(exit_code=0, document=said), asked, 0, (), TODAY)
     assert classed.run_class is RunClass.UNKNOWN_COVERAGE and "took hold" in classed.reason
-    assert classify(Evidence(exit_code=0, document=document()), asked, 0, (), TODAY).run_class is RunClass.VALID
+    assert classify(RunEvidence(exit_code=0, document=document()), asked, 0, (), TODAY).run_class is RunClass.VALID
     without = msgspec.structs.replace(asked, plan=msgspec.structs.replace(plan, nemesis="none", schedule=""))
-    assert classify(Evidence(exit_code=0, document=said), without, 0, (), TODAY).run_class is RunClass.VALID
+    assert classify(RunEvidence(exit_code=0, document=said), without, 0, (), TODAY).run_class is RunClass.VALID
 
 
 # -- lost attempts ----------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class Killed(Exception):
 
 
 def carried_out(
-    cells: list[Cell],
+    cells: list[NightCell],
     seconds: dict[str, float],
     *,
     budget_s: float,
@@ -183,7 +183,7 @@ def carried_out(
     records: list[Record] = [opened(cells, budget_s=budget_s, jobs=jobs)]
     clock = Clock()
 
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         return seconds[cell.id], *(
             (1, document("invalid", fingerprints=[FINGERPRINT])) if cell.canary else (0, document())
         )
@@ -216,7 +216,7 @@ def test_the_time_of_a_killed_session_counts_in_the_budget() -> None:
     for _ in range(200):
         killed_at_s = rng.uniform(1, 100)
         made, clock = carried_out([cell("c0")], {"c0": 1e9}, budget_s=1e6, killed_at_s=killed_at_s)
-        assert clock.now - 6 <= made.spent_s <= clock.now and made.state is State.INTERRUPTED
+        assert clock.now - 6 <= made.spent_s <= clock.now and made.state is NightState.INTERRUPTED
 
 
 # -- how long a run takes ---------------------------------------------------------------------------------------------

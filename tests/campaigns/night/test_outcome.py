@@ -9,11 +9,11 @@ import pytest
 
 from fencepost.campaigns.night.junit import junit_xml
 from fencepost.campaigns.night.merge import merged_night
-from fencepost.campaigns.night.night import Night, State
-from fencepost.campaigns.night.outcome import BLIND, Cause, outcome
-from fencepost.campaigns.night.run_class import Evidence, RunClass, classify
+from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.outcome import BLIND, NightCause, outcome
+from fencepost.campaigns.night.run_class import RunClass, RunEvidence, classify
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from tests.campaigns.night.made import (
     FINGERPRINT,
     OTHER,
@@ -28,8 +28,8 @@ TODAY = datetime.date(2026, 11, 23)
 GREEN_CLASSES = (RunClass.VALID, RunClass.KNOWN)
 
 
-def issue(expires: datetime.date = TODAY, fingerprint: str = FINGERPRINT) -> KnownIssue:
-    return KnownIssue(fingerprint=fingerprint, link="https://issues.example/1", owner="somebody", expires=expires)
+def issue(expires: datetime.date = TODAY, fingerprint: str = FINGERPRINT) -> TrackedIssue:
+    return TrackedIssue(fingerprint=fingerprint, link="https://issues.example/1", owner="somebody", expires=expires)
 
 
 def plain_night(*classes: RunClass, required: bool = True, **fields: object) -> Night:
@@ -47,28 +47,28 @@ def test_a_night_of_valid_and_known_cells_with_a_caught_canary_is_green() -> Non
 @pytest.mark.parametrize(
     ("run_class", "code", "cause"),
     [
-        (RunClass.INVALID, ExitCode.INVALID, Cause.VIOLATION),
+        (RunClass.INVALID, ExitCode.INVALID, NightCause.VIOLATION),
         *(
-            (c, ExitCode.UNKNOWN, Cause.NOT_RUN if c is RunClass.NOT_RUN else Cause.CELL)
+            (c, ExitCode.UNKNOWN, NightCause.NOT_RUN if c is RunClass.NOT_RUN else NightCause.CELL)
             for c in RunClass
             if c not in (*GREEN_CLASSES, RunClass.INVALID)
         ),
     ],
 )
-def test_every_other_class_of_a_required_cell_is_red(run_class: RunClass, code: ExitCode, cause: Cause) -> None:
+def test_every_other_class_of_a_required_cell_is_red(run_class: RunClass, code: ExitCode, cause: NightCause) -> None:
     result = outcome(plain_night(RunClass.VALID, run_class))
     assert (result.exit_code, [r.cause for r in result.reasons]) == (code, [cause])
 
 
 def test_only_what_the_budget_left_out_and_nobody_requires_is_no_reason() -> None:
     assert outcome(plain_night(RunClass.VALID, RunClass.NOT_RUN, required=False)).is_green
-    stopped = outcome(plain_night(RunClass.VALID, RunClass.NOT_RUN, required=False, state=State.STOPPED))
-    assert [r.cause for r in stopped.reasons] == [Cause.STOPPED]
+    stopped = outcome(plain_night(RunClass.VALID, RunClass.NOT_RUN, required=False, state=NightState.STOPPED))
+    assert [r.cause for r in stopped.reasons] == [NightCause.STOPPED]
 
 
 def test_a_night_in_which_nothing_was_tested_is_red() -> None:
     result = outcome(plain_night(RunClass.NOT_RUN, required=False))
-    assert (result.exit_code, [r.cause for r in result.reasons]) == (ExitCode.UNKNOWN, [Cause.NOTHING_TESTED])
+    assert (result.exit_code, [r.cause for r in result.reasons]) == (ExitCode.UNKNOWN, [NightCause.NOTHING_TESTED])
 
 
 def test_a_canary_that_passes_once_makes_the_night_red_even_if_it_was_caught_before() -> None:
@@ -76,40 +76,40 @@ def test_a_canary_that_passes_once_makes_the_night_red_even_if_it_was_caught_bef
     attempts = [caught(), attempt("canary", RunClass.VALID, run=2), attempt("c0", RunClass.VALID)]
     result = outcome(night(cells, attempts))
     assert result.exit_code is ExitCode.UNKNOWN
-    assert result.reasons[0].cause is Cause.CANARY_PASSED and BLIND in result.reasons[0].text
+    assert result.reasons[0].cause is NightCause.CANARY_PASSED and BLIND in result.reasons[0].text
 
 
 def test_a_canary_that_shows_something_else_was_not_caught() -> None:
     other = attempt("canary", RunClass.INVALID, anomalies=("lost-write",))
     result = outcome(night([cell("canary", canary=True), cell("c0")], [other, attempt("c0", RunClass.VALID)]))
-    assert [r.cause for r in result.reasons] == [Cause.CANARY_PASSED, Cause.CANARY_MISSING]
+    assert [r.cause for r in result.reasons] == [NightCause.CANARY_PASSED, NightCause.CANARY_MISSING]
     assert "showed lost-write, not stale-read" in result.reasons[0].text
 
 
 def test_a_no_op_nemesis_leaves_cells_without_coverage() -> None:
     """What the coverage checker says of a run whose faults did not take hold is unknown, and so is the night."""
     said = document("unknown", cause="no-exposure")
-    classed = classify(Evidence(exit_code=2, document=said), cell("c0"), 0, (), TODAY)
+    classed = classify(RunEvidence(exit_code=2, document=said), cell("c0"), 0, (), TODAY)
     assert classed.run_class is RunClass.UNKNOWN_COVERAGE
     result = outcome(plain_night(classed.run_class, classed.run_class, required=False))
-    assert {r.cause for r in result.reasons} == {Cause.CELL, Cause.NOTHING_TESTED}
+    assert {r.cause for r in result.reasons} == {NightCause.CELL, NightCause.NOTHING_TESTED}
 
 
 def test_an_expired_known_issue_is_red_though_nothing_showed_it() -> None:
     yesterday = TODAY - datetime.timedelta(days=1)
     assert outcome(plain_night(RunClass.VALID, known_issues=(issue(TODAY),))).is_green
     result = outcome(plain_night(RunClass.VALID, known_issues=(issue(yesterday),)))
-    assert (result.exit_code, result.reasons[0].cause) == (ExitCode.INVALID, Cause.EXPIRED)
+    assert (result.exit_code, result.reasons[0].cause) == (ExitCode.INVALID, NightCause.EXPIRED)
     assert "somebody" in result.reasons[0].text and "2026-11-22" in result.reasons[0].text
 
 
 def test_a_second_fingerprint_behind_a_known_one_is_a_violation() -> None:
     said = document("invalid", fingerprints=[FINGERPRINT, OTHER])
-    both = classify(Evidence(exit_code=1, document=said), cell("c0"), 0, (issue(),), TODAY)
+    both = classify(RunEvidence(exit_code=1, document=said), cell("c0"), 0, (issue(),), TODAY)
     assert (both.run_class, both.known) == (RunClass.INVALID, (FINGERPRINT,))
     assert OTHER in both.reason
     one = classify(
-        Evidence(exit_code=1, document=document("invalid", fingerprints=[FINGERPRINT])),
+        RunEvidence(exit_code=1, document=document("invalid", fingerprints=[FINGERPRINT])),
         cell("c0"),
         0,
         (issue(),),
@@ -123,7 +123,7 @@ def test_a_shard_that_is_missing_is_red() -> None:
     third = msgspec.structs.replace(first, shards_present=(3,))
     merged = merged_night([(Path("/a"), first), (Path("/b"), third)], Path("/"))
     result = outcome(merged)
-    assert [r.text for r in result.reasons if r.cause is Cause.SHARD_MISSING] == ["shard 2 of 3 is missing"]
+    assert [r.text for r in result.reasons if r.cause is NightCause.SHARD_MISSING] == ["shard 2 of 3 is missing"]
     assert result.exit_code is ExitCode.UNKNOWN
 
 
@@ -158,7 +158,7 @@ def _random_night(rng: random.Random) -> Night:
                     run_class = rng.choice(GREEN_CLASSES if green else list(RunClass)[:-1])
                     if rng.random() < 0.95:
                         attempts.append(attempt(name, run_class, run=run, number=which, shard=shard))
-        state = rng.choice([State.FINISHED] * 8 + [State.STOPPED, State.INTERRUPTED])
+        state = rng.choice([NightState.FINISHED] * 8 + [NightState.STOPPED, NightState.INTERRUPTED])
         issues = (issue(TODAY - datetime.timedelta(days=rng.choice([0, -5, -30, -90, 1]))),) * (rng.random() < 0.2)
         own = night(cells, attempts, state=state, shard=shard, shards=shards, known_issues=issues)
         nights.append((Path(f"/shard-{shard}"), own))
@@ -186,7 +186,7 @@ def _should_be(made: Night) -> int:
             judged = True
         elif last or each.cell.required:
             missing = True
-        if not last and made.state in (State.STOPPED, State.INTERRUPTED):
+        if not last and made.state in (NightState.STOPPED, NightState.INTERRUPTED):
             missing = True
     missing |= not judged or len(made.shards_present) < made.shards
     return 1 if violated else 2 if missing else 0

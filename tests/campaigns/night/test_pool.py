@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.night import Attempt, Night, State
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.night import Night, NightState, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
 from fencepost.campaigns.night.pool import Pool, seed_of, turns_of
 from fencepost.campaigns.night.register import Record, Resumed, night_of
@@ -18,14 +18,14 @@ from fencepost.campaigns.night.value import Past, Value, by_value, past_of, valu
 from fencepost.harness.base.signals import StopRequest
 from tests.campaigns.night.made import STARTED, Clock, PretendedLauncher, attempt, caught, cell, document, opened
 
-Plays = Callable[[Cell, Attempt], tuple[float, int, dict[str, Any] | None]]
+Plays = Callable[[NightCell, RunAttempt], tuple[float, int, dict[str, Any] | None]]
 
 
 class Killed(Exception):
     """The night's process ends here."""
 
 
-def always_valid(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+def always_valid(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
     if cell.canary:
         return 10, 1, document("invalid", fingerprints=["example:linearizable:stale-read:change+read"])
     return 10, 0, document()
@@ -71,7 +71,7 @@ def session(
     return night_of(records)
 
 
-def play(cells: Sequence[Cell], plays: Plays = always_valid, **fields: Any) -> tuple[Night, PretendedLauncher]:
+def play(cells: Sequence[NightCell], plays: Plays = always_valid, **fields: Any) -> tuple[Night, PretendedLauncher]:
     launcher = PretendedLauncher(Clock(), plays)
     return session([opened(cells, **fields)], launcher), launcher
 
@@ -80,7 +80,7 @@ def test_a_night_runs_every_cell_once_canaries_and_required_cells_first() -> Non
     cells = [cell("a"), cell("b", required=True), cell("c", canary=True), cell("d", runs=2)]
     made, launcher = play(cells)
     assert [name for name, _, _ in launcher.launched] == ["c", "b", "a", "d", "d"]
-    assert made.state is State.FINISHED and outcome(made).is_green
+    assert made.state is NightState.FINISHED and outcome(made).is_green
     first, second = (a for a in made.attempts if a.cell == "d")
     assert (first.seed, second.seed) == (seed_of(7, "d", 1), seed_of(7, "d", 2)) and first.seed != second.seed
 
@@ -116,7 +116,7 @@ def test_a_run_that_does_not_end_is_stopped_at_its_deadline() -> None:
 
 
 def test_a_disturbed_run_is_made_again_alone_and_shown_as_two_attempts() -> None:
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         if cell.id == "1" and not attempt.alone:
             return 10, 2, document("unknown", cause="stalled", lag_ns=900_000_000)
         return 10, 0, document()
@@ -142,27 +142,27 @@ def test_ctrl_c_waits_for_what_is_in_flight_and_the_next_session_goes_on() -> No
     stop = StopRequest()
     records: list[Record] = [opened([cell(str(n)) for n in range(4)])]
 
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         stop.request(by_hand=True)
         return always_valid(cell, attempt)
 
     made = session(records, PretendedLauncher(Clock(), plays), stop=stop)
-    assert made.state is State.STOPPED and [a.run_class for a in made.attempts] == [RunClass.VALID]
+    assert made.state is NightState.STOPPED and [a.run_class for a in made.attempts] == [RunClass.VALID]
     made = session(records, PretendedLauncher(Clock(), always_valid))
-    assert made.state is State.FINISHED and made.sessions == 2
+    assert made.state is NightState.FINISHED and made.sessions == 2
     assert Counter(a.cell for a in made.attempts) == {str(n): 1 for n in range(4)}
 
 
 def test_ctrl_c_twice_ends_at_once_and_what_was_in_flight_is_lost() -> None:
     stop = StopRequest()
 
-    def plays(cell: Cell, attempt: Attempt) -> tuple[float, int, dict[str, Any] | None]:
+    def plays(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
         stop.request(by_hand=True)
         stop.request(by_hand=True)
         return 1e9, 0, None
 
     made = session([opened([cell("0")])], PretendedLauncher(Clock(), plays), stop=stop)
-    assert made.state is State.STOPPED and made.spent_s < 5
+    assert made.state is NightState.STOPPED and made.spent_s < 5
     assert [a.run_class for a in made.attempts] == [RunClass.LOST]
 
 
@@ -209,7 +209,7 @@ def test_killed_anywhere_and_resumed_no_run_is_made_twice_and_none_is_lost() -> 
     ],
 )
 def test_the_value_of_a_cell_comes_from_what_earlier_nights_know(
-    attempts: list[Attempt], build: str, value: Value
+    attempts: list[RunAttempt], build: str, value: Value
 ) -> None:
     assert value_of(cell("a"), past_of(attempts).get("a"), build) is value
     assert (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fencepost.campaigns.night.cells import Cell
-from fencepost.campaigns.night.preparation import Prepared, in_words, refuse_if_none_is_left
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.preparation import PreparedBuilds, in_words, refuse_if_none_is_left
 from fencepost.harness.base.errors import ExitCode, MachineError
 from tests.campaigns.night.made import cell
 
@@ -11,8 +11,8 @@ WHY = "building etcd v3.5.27 from its Go module: 404 Not Found"
 CELLS = (cell("canary", canary=True), cell("a"), cell("b", required=True), cell("c"))
 
 
-def prepared(**refusals: str) -> Prepared:
-    return Prepared(builds={}, refusals=refusals)
+def prepared(**refusals: str) -> PreparedBuilds:
+    return PreparedBuilds(builds={}, refusals=refusals)
 
 
 @pytest.mark.parametrize("refused", [{"a": WHY, "b": WHY, "c": WHY}, {"a": WHY, "b": WHY, "c": "no engine"}])
@@ -32,5 +32,5 @@ def test_a_night_in_which_a_cell_is_left_begins_and_names_the_others(refused: di
 
 
 @pytest.mark.parametrize("cells", [(), CELLS[:1]])
-def test_a_shard_without_cells_of_its_own_begins(cells: tuple[Cell, ...]) -> None:
+def test_a_shard_without_cells_of_its_own_begins(cells: tuple[NightCell, ...]) -> None:
     refuse_if_none_is_left(cells, prepared(canary=WHY))

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from fencepost.campaigns.night.file import read_campaign
-from fencepost.campaigns.night.register import Register, read_register
-from fencepost.campaigns.night.session import Wishes, id_of_night
+from fencepost.campaigns.night.register import NightRegister, read_register
+from fencepost.campaigns.night.session import NightWishes, id_of_night
 from fencepost.harness.base.errors import UsageError
 from tests.campaigns.night.made import opened
 from tests.run_command import ROOT, assert_nothing_left, command
@@ -45,26 +45,26 @@ def _file(tmp_path: Path) -> Path:
 def _begun(results: Path, id: str, shard: int) -> None:
     folder = results / "nights" / "shared" / f"{id}-{shard}"
     folder.mkdir(parents=True)
-    with Register(folder / "register.jsonl") as register:
+    with NightRegister(folder / "register.jsonl") as register:
         register.append(opened([], id=id, shard=shard, shards=2))
 
 
 def test_shards_share_an_id_by_the_date_of_their_night(tmp_path: Path) -> None:
     campaign = read_campaign(_file(tmp_path))
-    wishes = Wishes(budget_s=1, seed=1, results=tmp_path / "results", shard=1, shards=2)
+    wishes = NightWishes(budget_s=1, seed=1, results=tmp_path / "results", shard=1, shards=2)
     before, after = datetime(2026, 11, 25, 23, 59, tzinfo=UTC), datetime(2026, 11, 26, 0, 1, tzinfo=UTC)
     assert id_of_night(campaign, wishes, before) == id_of_night(campaign, wishes, after) == "shared-2026-11-25"
     _begun(wishes.results, "shared-2026-11-25", 2)
     assert id_of_night(campaign, wishes, after) == "shared-2026-11-25"
     _begun(wishes.results, "shared-2026-11-25", 1)
     assert id_of_night(campaign, wishes, after) == "shared-2026-11-25-2"
-    alone = Wishes(budget_s=1, seed=1, results=tmp_path / "results")
+    alone = NightWishes(budget_s=1, seed=1, results=tmp_path / "results")
     assert id_of_night(campaign, alone, after) == ""
 
 
 def test_a_name_that_a_shard_has_already_is_refused(tmp_path: Path) -> None:
     campaign = read_campaign(_file(tmp_path))
-    wishes = Wishes(budget_s=1, seed=1, results=tmp_path / "results", shard=1, shards=2, night="build-7")
+    wishes = NightWishes(budget_s=1, seed=1, results=tmp_path / "results", shard=1, shards=2, night="build-7")
     assert id_of_night(campaign, wishes, datetime.now(UTC)) == "shared-build-7"
     _begun(wishes.results, "shared-build-7", 1)
     with pytest.raises(UsageError, match="is this shard of it already"):

@@ -8,7 +8,7 @@ import pytest
 from fencepost.campaigns.night import preparation
 from fencepost.campaigns.night.cells import cells_of
 from fencepost.campaigns.night.file import read_campaign
-from fencepost.campaigns.night.session import Wishes, cells_within
+from fencepost.campaigns.night.session import NightWishes, cells_within
 from fencepost.harness.cli import main
 from tests.docs.pages import DOCS
 
@@ -31,7 +31,7 @@ system_options = { defect = "forgets" }
 def test_only_cells_that_have_time_for_a_run_are_made_ready(tmp_path: Path, budget_s: float, admitted: int) -> None:
     (tmp_path / "c.toml").write_text(_CAMPAIGN)
     cells = cells_of(read_campaign(tmp_path / "c.toml"))
-    wishes = Wishes(budget_s=budget_s, seed=1, results=tmp_path / "results")
+    wishes = NightWishes(budget_s=budget_s, seed=1, results=tmp_path / "results")
     fitting = cells_within(cells.cells, cells.plans, wishes)
     assert {cell.plan.time_limit for cell in fitting} == set(("5s", "10s", "30s", "5m")[:admitted])
 

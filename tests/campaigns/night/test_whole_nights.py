@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from fencepost.campaigns.night.cells import Cell, shard_of
+from fencepost.campaigns.night.cells import NightCell, shard_of
 from fencepost.campaigns.night.merge import merged_night
-from fencepost.campaigns.night.night import Attempt, Night
-from fencepost.campaigns.night.outcome import Cause, outcome
+from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.outcome import NightCause, outcome
 from fencepost.campaigns.night.pool import Pool, turns_of
 from fencepost.campaigns.night.register import Record, night_of
 from fencepost.campaigns.night.value import by_value
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened
 
 TODAY = datetime.date(2026, 11, 23)
@@ -46,17 +46,17 @@ class Wrong(StrEnum):
 #: What a night is red for, by what is wrong with it.
 REASONS = {
     Wrong.NOTHING: set(),
-    Wrong.NO_OP_NEMESIS: {Cause.CELL, Cause.NOTHING_TESTED},
-    Wrong.NO_EFFECT: {Cause.CELL, Cause.NOTHING_TESTED},
-    Wrong.LOST_SHARD: {Cause.SHARD_MISSING},
-    Wrong.EXPIRED_ISSUE: {Cause.EXPIRED},
-    Wrong.PASSING_CANARY: {Cause.CANARY_PASSED, Cause.CANARY_MISSING},
-    Wrong.BLIND_CANARY: {Cause.CANARY_PASSED, Cause.CANARY_MISSING},
-    Wrong.SECOND_FINGERPRINT: {Cause.VIOLATION},
-    Wrong.OTHER_VERSION: {Cause.VIOLATION},
-    Wrong.CRASH: {Cause.CELL},
-    Wrong.KILLED: {Cause.CELL},
-    Wrong.TOO_LITTLE_TIME: {Cause.NOT_RUN},
+    Wrong.NO_OP_NEMESIS: {NightCause.CELL, NightCause.NOTHING_TESTED},
+    Wrong.NO_EFFECT: {NightCause.CELL, NightCause.NOTHING_TESTED},
+    Wrong.LOST_SHARD: {NightCause.SHARD_MISSING},
+    Wrong.EXPIRED_ISSUE: {NightCause.EXPIRED},
+    Wrong.PASSING_CANARY: {NightCause.CANARY_PASSED, NightCause.CANARY_MISSING},
+    Wrong.BLIND_CANARY: {NightCause.CANARY_PASSED, NightCause.CANARY_MISSING},
+    Wrong.SECOND_FINGERPRINT: {NightCause.VIOLATION},
+    Wrong.OTHER_VERSION: {NightCause.VIOLATION},
+    Wrong.CRASH: {NightCause.CELL},
+    Wrong.KILLED: {NightCause.CELL},
+    Wrong.TOO_LITTLE_TIME: {NightCause.NOT_RUN},
 }
 
 
@@ -67,11 +67,11 @@ class Killed(Exception):
 class Scene(NamedTuple):
     """A night to be played: cells, what is wrong, the cell that it is wrong with, and the known issue in force."""
 
-    cells: list[Cell]
+    cells: list[NightCell]
     wrong: Wrong
     victim: str
     showing: str
-    issue: KnownIssue
+    issue: TrackedIssue
     shards: int
     jobs: int
 
@@ -84,7 +84,7 @@ def drawn(rng: random.Random) -> Scene:
     if wrong is Wrong.TOO_LITTLE_TIME:
         cells = [msgspec.structs.replace(c, required=True) if c.id == victim else c for c in cells]
     versions = ("0.1.0",) if rng.random() < 0.5 else ()
-    issue = KnownIssue(
+    issue = TrackedIssue(
         fingerprint=FINGERPRINT,
         link="https://issues.example/1",
         owner="somebody",
@@ -102,7 +102,7 @@ def drawn(rng: random.Random) -> Scene:
     )
 
 
-def verdict_of(scene: Scene, cell: Cell) -> tuple[float, int, dict[str, Any] | None]:
+def verdict_of(scene: Scene, cell: NightCell) -> tuple[float, int, dict[str, Any] | None]:
     wrong = scene.wrong
     if cell.canary:
         if wrong is Wrong.PASSING_CANARY:
@@ -135,7 +135,7 @@ def play(scene: Scene, shard: int) -> Night:
         if scene.wrong is Wrong.KILLED and record.__class__.__name__ == "Closed":
             raise Killed
         if scene.wrong is Wrong.KILLED and getattr(record, "attempt", None) is not None:
-            attempt: Attempt = record.attempt  # type: ignore[union-attr]
+            attempt: RunAttempt = record.attempt  # type: ignore[union-attr]
             if attempt.cell == scene.victim and attempt.run_class is not None:
                 return  # the line that the kill cost
         records.append(record)
@@ -176,7 +176,7 @@ def test_a_night_is_red_for_what_is_wrong_with_it_and_for_nothing_else() -> None
         causes = {reason.cause for reason in result.reasons}
         if scene.wrong is Wrong.LOST_SHARD:
             # The other shard alone may have had no cell of its own.
-            causes -= {Cause.NOTHING_TESTED}
+            causes -= {NightCause.NOTHING_TESTED}
         assert causes == REASONS[scene.wrong], (number, scene, result)
         assert result.is_green is (scene.wrong is Wrong.NOTHING)
         is_tested = any(

@@ -11,7 +11,7 @@ import pytest
 from fencepost.checkers.facts.positions import exposed
 from fencepost.checkers.objects import counter
 from fencepost.checkers.storage import registers
-from fencepost.checkers.storage.register_proofs import CAS, READ, WRITE, Row, linearize
+from fencepost.checkers.storage.register_proofs import CAS, READ, WRITE, ProofRow, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Cause, Thresholds, Validity
 from tests.checkers.build import facts
@@ -86,7 +86,7 @@ def _history(told: Sequence[Told], *, counted: bool = False) -> History:
 
 def _register_is_kept(told: Sequence[Told]) -> bool:
     codes = {"read": READ, "write": WRITE, "cas": CAS}
-    rows = [Row(codes[op.f], op.a, op.b, op.invoked, op.returned) for op in told]
+    rows = [ProofRow(codes[op.f], op.a, op.b, op.invoked, op.returned) for op in told]
     return linearize([row for row in rows if row.f != READ or row.returned != _NEVER]) is not None
 
 

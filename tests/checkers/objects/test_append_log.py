@@ -9,7 +9,7 @@ import pytest
 from fencepost.checkers.confirm import confirm
 from fencepost.checkers.objects import judging
 from fencepost.checkers.objects.plain_collections import LogObject
-from fencepost.checkers.objects.sub_history import Rows
+from fencepost.checkers.objects.sub_history import KeyRows
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Validity
 from tests.checkers.objects.object_twins import Drawn, operations_of
@@ -113,7 +113,7 @@ def test_an_order_is_carried_out_as_the_plain_log_says_step_by_step(seed: int) -
     """`first_refused` carries out moves in linear time; `step` copies the log."""
     rng = random.Random(f"carried out {seed}")
     operations = operations_of(_drawn(rng))
-    rows = Rows(operations, "append-log", None)
+    rows = KeyRows(operations, "append-log", None)
     thing = rows.object
     assert isinstance(thing, LogObject)
     moves = [move for op in operations for move in thing.moves(op)]

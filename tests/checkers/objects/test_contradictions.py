@@ -9,7 +9,7 @@ import pytest
 from fencepost.checkers import _core
 from fencepost.checkers.objects import judging, sub_history
 from fencepost.checkers.objects.mutexes import MUTEX
-from fencepost.checkers.objects.sub_history import Objection, Rows
+from fencepost.checkers.objects.sub_history import KeyRows, Objection
 from fencepost.checkers.storage import registers
 from fencepost.harness.base.errors import Contradiction, ExitCode
 from fencepost.harness.interchange.formats.jepsen import read_edn
@@ -37,7 +37,7 @@ def test_an_order_that_the_plain_object_refuses_is_unknown(
     monkeypatch.setattr(judging, "ORDERED_MAX", ordered_max)
     histories = [drawn(twin, f"planted {seed}", 8, bent=False) for seed in range(4)]
     honest = [judged(model, operations) for operations in histories for model in twin.models]
-    monkeypatch.setattr(Rows, "explained", lambda *_: "a planted objection")
+    monkeypatch.setattr(KeyRows, "explained", lambda *_: "a planted objection")
     planted = [judged(model, operations) for operations in histories for model in twin.models]
     assert not any(verdict.validity is Validity.INVALID for verdict in honest)
     assert any(verdict.validity is Validity.VALID for verdict in honest)

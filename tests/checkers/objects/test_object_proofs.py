@@ -16,12 +16,12 @@ from fencepost.checkers.confirm import ProofFails, confirm
 from fencepost.checkers.objects import judging, sub_history
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.plain_sums import TOTAL
-from fencepost.checkers.objects.python_search import Call, search
-from fencepost.checkers.objects.sub_history import Objection, Rows
+from fencepost.checkers.objects.python_search import SearchedCall, search
+from fencepost.checkers.objects.sub_history import KeyRows, Objection
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Cause, Proof, Validity, Verdict
+from fencepost.harness.verdict import Cause, Validity, Verdict, VerdictProof
 from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS, Drawn, Twin, bend, draw, operations_of
 from tests.checkers.objects.test_objects import facts
@@ -53,9 +53,9 @@ def drawn(twin: Twin, seed: str, operations_max: int, *, bent: bool) -> list[Ope
     return operations_of(calls)
 
 
-def assert_minimal(proof: Proof, operations: Sequence[Operation]) -> None:
+def assert_minimal(proof: VerdictProof, operations: Sequence[Operation]) -> None:
     """Whichever operation is let go, there is an order."""
-    rows = Rows(operations, proof.name, proof.about)
+    rows = KeyRows(operations, proof.name, proof.about)
     for row in proof.rows:
         must = [other for other in proof.rows if other != row]
         if must:
@@ -101,11 +101,11 @@ def assert_nothing_refutes(twin: Twin, seeds: range) -> int:
         rng = random.Random(seed)
         operations = drawn(twin, f"sound {seed}", 15, bent=False)
         name = NAMES.get(twin.models[0], twin.models[0])
-        whole = Rows(operations, name, None).object
+        whole = KeyRows(operations, name, None).object
         parts = sorted({part for op in whole.operations for part in whole.parts(op)})
         for _ in range(4):
             about = tuple(rng.sample(parts, rng.randrange(1, len(parts) + 1))) if parts and rng.random() < 0.7 else None
-            rows = Rows(operations, name, (TOTAL,) if name == "bank" and rng.random() < 0.3 else about)
+            rows = KeyRows(operations, name, (TOTAL,) if name == "bank" and rng.random() < 0.3 else about)
             known = [op for op in rows.operations if op.complete_index is not None and rows.object.moves(op)]
             tells = [op for op in known if rows.object.after(op) is not None]
             behind = rng.choice(tells) if tells and rng.random() < 0.6 else None
@@ -249,7 +249,7 @@ def test_orders_that_are_none_are_refused() -> None:
 
 def test_an_order_keeps_real_time() -> None:
     calls = [Drawn(0, "increment", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
-    rows = Rows(operations_of([*calls, Drawn(1, "read", None, 2, 4, 5, True)]), "counter", None)
+    rows = KeyRows(operations_of([*calls, Drawn(1, "read", None, 2, 4, 5, True)]), "counter", None)
     assert rows.explained([0, 2, 4]) is None
     assert rows.explained([2, 0, 4]) == (
         "the operation of event 0 had returned before others were invoked that it follows"
@@ -274,7 +274,7 @@ def test_what_was_invoked_before_the_first_answer_need_not_come_behind_it() -> N
         Drawn(1, "read", None, 2, 3, 4, True),
         Drawn(1, "read", None, 2, 6, 7, True),
     ]
-    rows = Rows(operations_of(calls), "counter", None)
+    rows = KeyRows(operations_of(calls), "counter", None)
     assert rows.refuted([2, 6], [], 3, STEPS) == Objection(
         reason="the operation of event 2 need not come behind that of event 3"
     )
@@ -310,16 +310,16 @@ def test_two_appends_get_two_offsets() -> None:
         Drawn(0, "append", value, [offset, value], at, at + 1, True)
         for value, offset, at in (("a", 5, 0), ("b", 5, 2), ("c", 6, 4))
     ]
-    rows = Rows(operations_of(calls[::2]), "append-log", None)
+    rows = KeyRows(operations_of(calls[::2]), "append-log", None)
     assert rows.explained([0, 2]) is None
     assert rows.explained([2, 0]) is not None
-    rows = Rows(operations_of(calls[:2]), "append-log", None)
+    rows = KeyRows(operations_of(calls[:2]), "append-log", None)
     assert rows.explained([0, 2]) == "the operation of event 2 cannot follow those before it"
 
 
 def test_a_proof_that_does_not_hold_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = [Drawn(i, "acquire", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
-    bogus = Proof(kind="sub-history", name="mutex", rows=(0,))
+    bogus = VerdictProof(kind="sub-history", name="mutex", rows=(0,))
     monkeypatch.setattr(judging, "minimal_proof", lambda *_: bogus)
     verdict = judged("mutex", operations_of(calls))
     assert (verdict.validity, verdict.cause, verdict.anomalies) == (Validity.UNKNOWN, Cause.FAILED, {})
@@ -330,7 +330,7 @@ def test_a_proof_that_is_confirmed_too_late_is_not_told_and_no_defect(monkeypatc
     """As when the machine sleeps between the two: the verdict stands, by the search that refused it."""
     calls = [Drawn(i, "acquire", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
 
-    def found_before(*given: Any) -> Proof | None:
+    def found_before(*given: Any) -> VerdictProof | None:
         found = minimal_proof(*given)
         monkeypatch.setattr(sub_history, "_WALL_S", -1.0)
         return found
@@ -354,7 +354,7 @@ def test_a_semaphore_s_proof_names_its_permits() -> None:
 
 def test_of_equal_calls_that_never_return_any_will_do() -> None:
     """Thirty equal additions of unknown outcome are thirty ways, not all their subsets."""
-    calls = [Call(1, i, None) for i in range(30)] + [Call(0, 100, 101)]
+    calls = [SearchedCall(1, i, None) for i in range(30)] + [SearchedCall(0, 100, 101)]
 
     def step(wanted: int) -> Callable[[int, int], int | None]:
         return lambda state, kind: state + 1 if kind else state if state == wanted else None

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from fencepost.checkers.objects import user_objects
-from fencepost.checkers.objects.calls import Calls
+from fencepost.checkers.objects.calls import CallColumns
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Budget, Facts, Stop, Validity
+from fencepost.harness.verdict import Facts, SearchBudget, Stop, Validity
 from tests.checkers.build import assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS, AsModel, Drawn, QueueTwin, Twin, bend, draw, operations_of
 
@@ -87,11 +87,11 @@ class DistinctQueue(QueueTwin):
     [({"steps": 10}, Stop.STEPS), ({"memory_bytes": 1_000}, Stop.MEMORY), ({"wall_s": 0.0}, Stop.DEADLINE)],
 )
 def test_a_search_that_did_not_end_says_why(budget: dict[str, Any], stop: Stop) -> None:
-    calls = Calls()
+    calls = CallColumns()
     operations = operations_of(draw(random.Random(1), DistinctQueue(), 300, 5, 0.2))
     for op in operations:
         calls.add(op, "a counter", 0, 1)
-    (result,) = calls.judged("counter", msgspec.structs.replace(Budget(), **budget))
+    (result,) = calls.judged("counter", msgspec.structs.replace(SearchBudget(), **budget))
     assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.sentence)
 
 

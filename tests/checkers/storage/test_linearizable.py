@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, explains, linearize
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow, explains, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Stop, Thresholds
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history
@@ -22,7 +22,7 @@ from tests.seeds import WHOLE_HISTORIES
 BATCH = 150
 
 
-def judge(histories: Sequence[list[Row]], **options: Any) -> list[_core.KeyResult]:
+def judge(histories: Sequence[list[ProofRow]], **options: Any) -> list[_core.KeyResult]:
     """The native search over histories, each a key of its own."""
     rows = [(key, row) for key, history in enumerate(histories) for row in history]
 
@@ -41,7 +41,7 @@ def judge(histories: Sequence[list[Row]], **options: Any) -> list[_core.KeyResul
     )
 
 
-def assert_agrees(histories: list[list[Row]]) -> None:
+def assert_agrees(histories: list[list[ProofRow]]) -> None:
     """Both searches say the same of every history, and an order given is one."""
     histories = [history for history in histories if history]
     first = 0
@@ -56,12 +56,14 @@ def assert_agrees(histories: list[list[Row]]) -> None:
         first += len(history)
 
 
-def assert_longest_prefix(history: list[Row], order: list[int], result: _core.KeyResult, first: int) -> None:
+def assert_longest_prefix(history: list[ProofRow], order: list[int], result: _core.KeyResult, first: int) -> None:
     """`order` explains what returned before the failed operation, which then cannot be added."""
     assert result.failed is not None
     failed = history[result.failed - first]
     before = [row for row in history if row.invoked < failed.returned]
-    known = [row if row.returned < failed.returned else Row(row.f, row.a, row.b, row.invoked, NEVER) for row in before]
+    known = [
+        row if row.returned < failed.returned else ProofRow(row.f, row.a, row.b, row.invoked, NEVER) for row in before
+    ]
     place = {id(row): i for i, row in enumerate(before)}
     assert explains(known, [place[id(history[row])] for row in order]), (history, order)
     assert linearize([row if row.returned <= failed.returned else known[i] for i, row in enumerate(before)]) is None
@@ -90,21 +92,21 @@ def test_native_equals_reference_on_bent_histories(seed: int, shape: Shape) -> N
 
 
 @st.composite
-def drawn_histories(draw: st.DrawFn) -> list[Row]:
+def drawn_histories(draw: st.DrawFn) -> list[ProofRow]:
     """Any small history at all: nothing is likely to be valid, and failures shrink."""
-    rows: list[Row] = []
+    rows: list[ProofRow] = []
     for _ in range(draw(st.integers(1, 7))):
         f = draw(st.sampled_from([READ, WRITE, CAS]))
         invoked = draw(st.integers(0, 9)) + len(rows) / 100
         length = draw(st.sampled_from([0.3, 1.3, 2.3, 4.3, 8.3] + ([NEVER] if f != READ else [])))
         b = draw(st.integers(0, 2)) if f == CAS else 0
-        rows.append(Row(f, draw(st.integers(0, 2)), b, invoked, invoked + length))
+        rows.append(ProofRow(f, draw(st.integers(0, 2)), b, invoked, invoked + length))
     return in_sequence(rows)
 
 
 @WHOLE_HISTORIES
 @given(st.lists(drawn_histories(), min_size=20, max_size=20))
-def test_native_equals_reference_on_drawn_histories(histories: list[list[Row]]) -> None:
+def test_native_equals_reference_on_drawn_histories(histories: list[list[ProofRow]]) -> None:
     assert_agrees(histories)
 
 
@@ -140,7 +142,7 @@ def test_one_stale_read_in_a_long_history_is_named(at: float) -> None:
     reads = [i for i, row in enumerate(history) if row.f == READ]
     bad = reads[int(len(reads) * at)]
     row = history[bad]
-    history[bad] = Row(READ, history[reads[0]].a, 0, row.invoked, row.returned)
+    history[bad] = ProofRow(READ, history[reads[0]].a, 0, row.invoked, row.returned)
     (result,) = judge([history])
     assert (result.verdict, result.failed) == ("invalid", bad)
     assert history[reads[0]].a not in result.states
@@ -148,11 +150,11 @@ def test_one_stale_read_in_a_long_history_is_named(at: float) -> None:
 
 def test_more_open_operations_than_a_word_has_bits() -> None:
     for writers in (65, 130, 600):
-        writes = [Row(WRITE, i + 1, 0, i, NEVER) for i in range(writers)]
-        reads = [Row(READ, i + 1, 0, writers + 2 * i, writers + 2 * i + 1) for i in range(writers)]
-        again = Row(READ, 1, 0, 10 * writers, 10 * writers + 1)
+        writes = [ProofRow(WRITE, i + 1, 0, i, NEVER) for i in range(writers)]
+        reads = [ProofRow(READ, i + 1, 0, writers + 2 * i, writers + 2 * i + 1) for i in range(writers)]
+        again = ProofRow(READ, 1, 0, 10 * writers, 10 * writers + 1)
         assert [result.verdict for result in judge([writes + reads, [*writes, *reads, again]])] == ["valid", "invalid"]
-        slow = [Row(WRITE, i + 1, 0, i, 20 * writers + i) for i in range(writers)]
+        slow = [ProofRow(WRITE, i + 1, 0, i, 20 * writers + i) for i in range(writers)]
         assert [result.verdict for result in judge([slow + reads, [*slow, *reads, again]])] == ["valid", "invalid"]
 
 
@@ -214,7 +216,7 @@ FACTS = Facts(
 )
 
 
-def as_events(rng: random.Random, histories: list[list[Row]]) -> list[OpEvent]:
+def as_events(rng: random.Random, histories: list[list[ProofRow]]) -> list[OpEvent]:
     """Rows of several keys as one run's events, with a few failed writes between them."""
     told: list[tuple[float, dict[str, Any]]] = []
     process = 0

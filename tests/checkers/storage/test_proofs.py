@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from fencepost.checkers import _core
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, made, refuted, seen
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow, made, refuted, seen
 from tests.checkers.storage.test_linearizable import judge
 from tests.histories.simulate import Shape, bend, valid_history
 
@@ -32,9 +32,9 @@ def window_of(proof: _core.Proof, first: int) -> Window:
     )
 
 
-def bent_histories(seed: int, count: int, operations: int = 16) -> list[list[Row]]:
+def bent_histories(seed: int, count: int, operations: int = 16) -> list[list[ProofRow]]:
     rng = random.Random(seed)
-    found: list[list[Row]] = []
+    found: list[list[ProofRow]] = []
     while len(found) < count:
         shape = Shape(
             operations=rng.randint(2, operations),
@@ -50,7 +50,7 @@ def bent_histories(seed: int, count: int, operations: int = 16) -> list[list[Row
     return found
 
 
-def proven(histories: list[list[Row]]) -> Iterator[tuple[list[Row], Window, Window]]:
+def proven(histories: list[list[ProofRow]]) -> Iterator[tuple[list[ProofRow], Window, Window]]:
     """The invalid ones of the histories, with both proofs."""
     first = 0
     for rows, result in zip(histories, judge(histories), strict=True):
@@ -60,7 +60,7 @@ def proven(histories: list[list[Row]]) -> Iterator[tuple[list[Row], Window, Wind
         first += len(rows)
 
 
-def cuts(rows: list[Row], window: Window) -> Iterator[Window]:
+def cuts(rows: list[ProofRow], window: Window) -> Iterator[Window]:
     """All that one sound cut leaves: an operation that must go in is gone, or, if somebody saw what it made, let go."""
     for cut in window.must:
         must = tuple(row for row in window.must if row != cut)
@@ -74,7 +74,7 @@ def cuts(rows: list[Row], window: Window) -> Iterator[Window]:
         yield msgspec.structs.replace(window, must=must, may=may)
 
 
-def assert_proven(histories: list[list[Row]]) -> int:
+def assert_proven(histories: list[list[ProofRow]]) -> int:
     count = 0
     for rows, window, minimal in proven(histories):
         count += 1
@@ -119,7 +119,7 @@ def test_no_sound_cut_makes_a_violation_out_of_nothing() -> None:
             window = rng.choice(list(cuts(rows, window)))
 
 
-STALE = [Row(WRITE, 1, 0, 0, 1), Row(WRITE, 2, 0, 2, 3), Row(READ, 1, 0, 4, 5)]
+STALE = [ProofRow(WRITE, 1, 0, 0, 1), ProofRow(WRITE, 2, 0, 2, 3), ProofRow(READ, 1, 0, 4, 5)]
 
 
 @pytest.mark.parametrize(
@@ -143,26 +143,28 @@ def test_a_proof_is_refused_for_what_is_wrong_with_it(window: Window, why: str |
     assert found == why if why is None or found is None else why in found
 
 
-@pytest.mark.parametrize("rows", [[Row(WRITE, 0, 0, 0, NEVER)], [Row(WRITE, 1, 0, 0, NEVER), Row(WRITE, 1, 0, 0, 1)]])
-def test_a_value_that_may_come_from_elsewhere_shows_no_write(rows: list[Row]) -> None:
+@pytest.mark.parametrize(
+    "rows", [[ProofRow(WRITE, 0, 0, 0, NEVER)], [ProofRow(WRITE, 1, 0, 0, NEVER), ProofRow(WRITE, 1, 0, 0, 1)]]
+)
+def test_a_value_that_may_come_from_elsewhere_shows_no_write(rows: list[ProofRow]) -> None:
     reader = len(rows)
-    history = [*rows, Row(READ, rows[0].a, 0, 2, 3)]
+    history = [*rows, ProofRow(READ, rows[0].a, 0, 2, 3)]
     window = Window(None, 3, tuple(range(len(history))), (), ((0, reader),))
     assert refuted(history, window) == f"operation {reader} does not show that operation 0 had taken effect"
 
 
 def test_a_write_that_touches_either_end_of_a_window_may_not_be_left_out() -> None:
     touching = "operation {} is left out, and made a value that was seen"
-    late = [*STALE, Row(WRITE, 1, 0, 5, 6)]
+    late = [*STALE, ProofRow(WRITE, 1, 0, 5, 6)]
     assert refuted(late, Window(None, 5, (0, 1, 2))) == touching.format(3)
-    early = [Row(WRITE, 1, 0, 0, 2), *STALE[1:]]
+    early = [ProofRow(WRITE, 1, 0, 0, 2), *STALE[1:]]
     assert refuted(early, Window(2, 5, (1, 2))) == touching.format(0)
 
 
 def test_what_only_one_write_can_have_made_places_that_write() -> None:
-    writes = [Row(WRITE, i, 0, i, NEVER) for i in range(1, 6)]
+    writes = [ProofRow(WRITE, i, 0, i, NEVER) for i in range(1, 6)]
     seen_in_turn = enumerate((1, 2, 3, 4, 5, 1), start=1)
-    rows = writes + [Row(READ, value, 0, 10 * at, 10 * at + 1) for at, value in seen_in_turn]
+    rows = writes + [ProofRow(READ, value, 0, 10 * at, 10 * at + 1) for at, value in seen_in_turn]
     ((_, window, minimal),) = proven([rows])
     # 1 was written once, of unknown outcome, and had been seen by the time that the others were.
     assert window.shown and (0, 5) in window.shown
@@ -170,6 +172,6 @@ def test_what_only_one_write_can_have_made_places_that_write() -> None:
 
 
 def test_a_violation_at_the_end_of_a_long_chain_is_proven_by_a_few() -> None:
-    chain = [Row(CAS, i, i + 1, 2 * i, 2 * i + 1) for i in range(200)]
-    ((_, _, minimal),) = proven([[*chain, Row(READ, 150, 0, 1000, 1001)]])
+    chain = [ProofRow(CAS, i, i + 1, 2 * i, 2 * i + 1) for i in range(200)]
+    ((_, _, minimal),) = proven([[*chain, ProofRow(READ, 150, 0, 1000, 1001)]])
     assert len(minimal.must) + len(minimal.may) <= 3

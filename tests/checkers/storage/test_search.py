@@ -14,14 +14,14 @@ from types import FrameType
 
 import pytest
 
-from fencepost.checkers.storage.register_proofs import NEVER, READ, WRITE, Row, explains
+from fencepost.checkers.storage.register_proofs import NEVER, READ, WRITE, ProofRow, explains
 from tests.checkers.storage.test_linearizable import assert_agrees, judge
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history
 
 INFO = (0.0, 0.0, 0.01, 0.05, 0.3)
 
 
-def short_histories(rng: random.Random, count: int) -> Iterator[list[Row]]:
+def short_histories(rng: random.Random, count: int) -> Iterator[list[ProofRow]]:
     """2 to 10 clients, 2 to 5 values, up to 60 operations; most bent.
 
     Of many unknown outcomes no more than 36: with twenty of them the reference takes more memory than there is.
@@ -43,7 +43,7 @@ def test_short_histories_agree_with_the_reference(seed: int, count: int) -> None
     assert_agrees(list(short_histories(random.Random(seed), count)))
 
 
-def planted(rng: random.Random, history: list[Row], value: int) -> tuple[list[Row], list[Row], int]:
+def planted(rng: random.Random, history: list[ProofRow], value: int) -> tuple[list[ProofRow], list[ProofRow], int]:
     """The history with `value` written and overwritten early; the same with a late read of it; that read."""
     (result,) = judge([history])
     order = result.order
@@ -53,11 +53,13 @@ def planted(rng: random.Random, history: list[Row], value: int) -> tuple[list[Ro
     for i in order[:cut]:
         row = history[i]
         state = row.a if row.f == WRITE else row.b if row.f != READ else state
-    valid = in_sequence([*history, Row(WRITE, value, 0, at + 0.1, at + 0.2), Row(WRITE, state, 0, at + 0.3, at + 0.4)])
+    valid = in_sequence(
+        [*history, ProofRow(WRITE, value, 0, at + 0.1, at + 0.2), ProofRow(WRITE, state, 0, at + 0.3, at + 0.4)]
+    )
     reads = [i for i, row in enumerate(valid) if row.f == READ]
     bad = reads[int(len(reads) * rng.uniform(0.85, 0.99))]
     row = valid[bad]
-    stale = [*valid[:bad], Row(READ, value, 0, row.invoked, row.returned), *valid[bad + 1 :]]
+    stale = [*valid[:bad], ProofRow(READ, value, 0, row.invoked, row.returned), *valid[bad + 1 :]]
     return valid, stale, bad
 
 
@@ -87,7 +89,8 @@ def test_a_plant_in_a_long_history_is_found(seed: int, operations: int, clients:
     if refused.verdict == "unknown":
         return
     known = [
-        row if row.returned < stale[bad].returned else Row(row.f, row.a, row.b, row.invoked, NEVER) for row in stale
+        row if row.returned < stale[bad].returned else ProofRow(row.f, row.a, row.b, row.invoked, NEVER)
+        for row in stale
     ]
     assert explains(known, refused.order)
 
@@ -97,16 +100,16 @@ def test_a_lost_outcome_is_not_used_twice() -> None:
     rng = random.Random(4)
     history = valid_history(rng, Shape(operations=300, clients=4, values=3, info=0.1))
     last = max(row.returned for row in history if row.returned != NEVER)
-    lost = Row(WRITE, 9, 0, 0.5, NEVER)
+    lost = ProofRow(WRITE, 9, 0, 0.5, NEVER)
     there, over, again = (
-        Row(f, value, 0, last + 2 * i + 1, last + 2 * i + 2)
+        ProofRow(f, value, 0, last + 2 * i + 1, last + 2 * i + 2)
         for i, (f, value) in enumerate([(READ, 9), (WRITE, 1), (READ, 9)])
     )
     once, twice = in_sequence([*history, lost, there, over]), in_sequence([*history, lost, there, over, again])
     assert [result.verdict for result in judge([once, twice])] == ["valid", "invalid"]
 
 
-def hard() -> list[Row]:
+def hard() -> list[ProofRow]:
     """Too many open operations on too many values for any walk of a few million steps."""
     return valid_history(random.Random(2), Shape(operations=300, clients=50, values=12))
 

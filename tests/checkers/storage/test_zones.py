@@ -8,56 +8,56 @@ import random
 import pytest
 
 from fencepost.checkers import _core
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row, explains, linearize
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow, explains, linearize
 from tests.checkers.storage.test_linearizable import assert_longest_prefix, judge
 from tests.histories.simulate import Shape, in_sequence, valid_history
 
 
-def twist(rng: random.Random, rows: list[Row]) -> list[Row]:
+def twist(rng: random.Random, rows: list[ProofRow]) -> list[ProofRow]:
     """Change one row, or the precision of all times, so that every value is still made once."""
     at = rng.randrange(len(rows))
     row, other = rows[at], rng.choice(rows)
     seen = rng.choice([other.a, other.b if other.f == CAS else other.a, 0, len(rows) + 7])
     match rng.randrange(7):
         case 0 | 1 if row.f == READ:
-            row = Row(READ, seen, 0, row.invoked, row.returned)
+            row = ProofRow(READ, seen, 0, row.invoked, row.returned)
         case 0 if row.f == WRITE:
-            row = Row(CAS, seen, row.a, row.invoked, row.returned)
+            row = ProofRow(CAS, seen, row.a, row.invoked, row.returned)
         case 1 if row.f == CAS:
-            row = Row(CAS, seen, row.b, row.invoked, row.returned)
+            row = ProofRow(CAS, seen, row.b, row.invoked, row.returned)
         case 2 if row.f != READ:
-            row = Row(row.f, row.a, row.b, row.invoked, NEVER)
+            row = ProofRow(row.f, row.a, row.b, row.invoked, NEVER)
         case 3 if row.returned != NEVER:
-            row = Row(row.f, row.a, row.b, row.returned - 0.5, row.returned)
+            row = ProofRow(row.f, row.a, row.b, row.returned - 0.5, row.returned)
         case 4 if row.returned != NEVER:
-            row = Row(row.f, row.a, row.b, row.invoked, row.invoked + 0.5)
+            row = ProofRow(row.f, row.a, row.b, row.invoked, row.invoked + 0.5)
         case 5 if row.returned != NEVER:
-            row = Row(row.f, row.a, row.b, row.invoked, row.returned + rng.choice([2.5, 8.5]))
+            row = ProofRow(row.f, row.a, row.b, row.invoked, row.returned + rng.choice([2.5, 8.5]))
         case 6:
             grain = rng.choice([2, 3, 5])
             coarse = {time: time if time == NEVER else time // grain for r in rows for time in (r.invoked, r.returned)}
-            return in_sequence([Row(r.f, r.a, r.b, coarse[r.invoked], coarse[r.returned]) for r in rows])
+            return in_sequence([ProofRow(r.f, r.a, r.b, coarse[r.invoked], coarse[r.returned]) for r in rows])
         case _:
             pass
     return in_sequence([*rows[:at], row, *rows[at + 1 :]])
 
 
-def drawn_history(rng: random.Random, operations: int) -> list[Row]:
+def drawn_history(rng: random.Random, operations: int) -> list[ProofRow]:
     """A history whose values are each made once; valid, or perhaps not."""
     clients = rng.choice([1, 2, 3, 4, 6])
     rows = valid_history(rng, Shape(operations=operations, clients=clients, values=0, info=rng.choice([0, 0.1, 0.4])))
     if rng.random() < 0.4:  # fewer compare-and-sets, so that blocks are many
-        rows = [Row(WRITE, row.b, 0, row.invoked, row.returned) if row.f == CAS else row for row in rows]
+        rows = [ProofRow(WRITE, row.b, 0, row.invoked, row.returned) if row.f == CAS else row for row in rows]
     for _ in range(rng.choice([0, 1, 1, 2, 4])):
         if rows:
             rows = twist(rng, rows)
     return rows
 
 
-def by_search(history: list[Row]) -> list[Row]:
+def by_search(history: list[ProofRow]) -> list[ProofRow]:
     """The same question, put so that zones do not suit."""
     end = max((time for row in history for time in (row.invoked, row.returned) if time != NEVER), default=0)
-    return [*history, Row(WRITE, 0, 0, end + 1, NEVER)]
+    return [*history, ProofRow(WRITE, 0, 0, end + 1, NEVER)]
 
 
 def compare(rng: random.Random, count: int, operations_max: int, *, reference: bool) -> int:
@@ -92,11 +92,11 @@ def compare(rng: random.Random, count: int, operations_max: int, *, reference: b
 
 
 def assert_same_refusal(
-    history: list[Row],
+    history: list[ProofRow],
     order: list[int],
     result: _core.KeyResult,
     first: int,
-    there: Row,
+    there: ProofRow,
     *,
     reference: bool,
 ) -> None:
@@ -121,8 +121,8 @@ def test_zones_equal_search_on_longer_histories() -> None:
     compare(random.Random(22), 10, 400, reference=False)
 
 
-def op(f: int, a: int, b: int, invoked: float, returned: float = NEVER) -> Row:
-    return Row(f, a, b, invoked, returned)
+def op(f: int, a: int, b: int, invoked: float, returned: float = NEVER) -> ProofRow:
+    return ProofRow(f, a, b, invoked, returned)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def op(f: int, a: int, b: int, invoked: float, returned: float = NEVER) -> Row:
     ],
     ids=["unmade", "early", "early-by-a-step", "circular", "twice", "replaced", "stale", "back-again", "stale-cas"],
 )
-def test_each_kind_of_violation_is_named_and_proven(history: list[Row], failed: int, shown: set[int]) -> None:
+def test_each_kind_of_violation_is_named_and_proven(history: list[ProofRow], failed: int, shown: set[int]) -> None:
     (result,) = judge([history])
     assert (result.method, result.verdict, result.failed) == ("zones", "invalid", failed)
     assert result.minimal is not None
@@ -153,8 +153,8 @@ def test_each_kind_of_violation_is_named_and_proven(history: list[Row], failed: 
 
 
 def test_a_write_of_unknown_outcome_is_open_only_if_somebody_sees_it() -> None:
-    unseen, seen = Row(WRITE, 2, 0, 2, NEVER), Row(WRITE, 3, 0, 2, NEVER)
-    stale = [Row(WRITE, 1, 0, 0, 1), unseen, seen, Row(READ, 0, 0, 3, 4), Row(READ, 3, 0, 5, 6)]
+    unseen, seen = ProofRow(WRITE, 2, 0, 2, NEVER), ProofRow(WRITE, 3, 0, 2, NEVER)
+    stale = [ProofRow(WRITE, 1, 0, 0, 1), unseen, seen, ProofRow(READ, 0, 0, 3, 4), ProofRow(READ, 3, 0, 5, 6)]
     (result,) = judge([stale])
     assert (result.method, result.failed, result.open) == ("zones", 3, [2])
 

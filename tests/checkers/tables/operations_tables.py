@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.checkers.storage.register_anomalies import encode
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, Row
-from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, Rows
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow
+from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, OperationRows
 from fencepost.harness.history import Operation
 from fencepost.harness.results.reader import read_history
 from tests.histories.language import FOLDER, cases
@@ -24,14 +24,14 @@ _STEP_NS: Final = 1_000
 _SPREAD: Final = 2
 
 
-def from_operations(operations: Sequence[Operation]) -> Rows:
+def from_operations(operations: Sequence[Operation]) -> OperationRows:
     """The table of a history's reads, writes and compare-and-sets."""
     columns = encode(operations)
     process = np.array([op.process for op in columns.operations], dtype=np.int64)
-    return Rows(columns.key, columns.f, columns.a, columns.b, process, columns.invoked, columns.returned)
+    return OperationRows(columns.key, columns.f, columns.a, columns.b, process, columns.invoked, columns.returned)
 
 
-def from_rows(histories: Sequence[Sequence[Row]]) -> Rows:
+def from_rows(histories: Sequence[Sequence[ProofRow]]) -> OperationRows:
     """Simulated registers, each a key of its own."""
     told = [
         (key, row.f, row.a, row.b, place, round(1000 * row.invoked), _returned(row))
@@ -39,18 +39,18 @@ def from_rows(histories: Sequence[Sequence[Row]]) -> Rows:
         for place, row in enumerate(history)
     ]
     table = np.array(told, dtype=np.int64).reshape(len(told), len(COLUMNS))
-    return Rows(*(np.ascontiguousarray(table[:, i]) for i in range(len(COLUMNS))))
+    return OperationRows(*(np.ascontiguousarray(table[:, i]) for i in range(len(COLUMNS))))
 
 
-def _returned(row: Row) -> int:
+def _returned(row: ProofRow) -> int:
     return UNKNOWN if row.returned == NEVER else round(1000 * row.returned)
 
 
-def arrow(rows: Rows) -> Any:
+def arrow(rows: OperationRows) -> Any:
     return pa.table({name: pa.array(column, COLUMNS[name]) for name, column in zip(COLUMNS, rows, strict=True)})
 
 
-def store(rows: Rows, path: Path) -> str:
+def store(rows: OperationRows, path: Path) -> str:
     pq.write_table(arrow(rows), path)
     return str(path)
 
@@ -68,7 +68,7 @@ def generate(path: Path, operations: int, keys: int, *, seed: int = 1, bad: Sequ
     own = np.arange(keys, dtype=np.int64)
     phase = rng.integers(0, _STEP_NS, keys)
     last = np.zeros(keys, dtype=np.int64)
-    schema = arrow(Rows(*(own[:0] for _ in COLUMNS))).schema
+    schema = arrow(OperationRows(*(own[:0] for _ in COLUMNS))).schema
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for place in range(each):
             f = rng.integers(READ, CAS + 1, keys) if place else np.full(keys, WRITE)
@@ -79,7 +79,7 @@ def generate(path: Path, operations: int, keys: int, *, seed: int = 1, bad: Sequ
                 held[list(bad)] = 0
             new = np.where(f == READ, last, place + 1)
             at = (place + _SPREAD) * _STEP_NS + phase
-            rows = Rows(
+            rows = OperationRows(
                 key=own,
                 f=f,
                 a=np.where(f == WRITE, new, held),
@@ -92,21 +92,21 @@ def generate(path: Path, operations: int, keys: int, *, seed: int = 1, bad: Sequ
             last = new
 
 
-def joined(tables: Sequence[Rows]) -> Rows:
+def joined(tables: Sequence[OperationRows]) -> OperationRows:
     """Several tables as one; their keys are numbered on."""
     first, moved = 0, []
     for rows in tables:
         moved.append(rows._replace(key=rows.key + first))
         first += int(rows.key.max(initial=-1)) + 1
-    return Rows(*(np.concatenate(columns) for columns in zip(*moved, strict=True)))
+    return OperationRows(*(np.concatenate(columns) for columns in zip(*moved, strict=True)))
 
 
-def shuffled(rows: Rows, seed: int) -> Rows:
+def shuffled(rows: OperationRows, seed: int) -> OperationRows:
     return rows.at(np.random.default_rng(seed).permutation(len(rows.key)))
 
 
 @cache
-def known_tables() -> tuple[Rows, ...]:
+def known_tables() -> tuple[OperationRows, ...]:
     """The kept histories of registers, and random ones: valid and bent, with unknown outcomes, many clients, ties."""
     tables = [from_operations(case.history.operations) for case in cases("register")]
     found = sorted((FOLDER / "found").glob("*/history.parquet"))

@@ -15,10 +15,10 @@ from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.register_anomalies import READ
 from fencepost.checkers.tables.events import events_of
-from fencepost.checkers.tables.operations import COLUMNS, ORDER, Operations, Rows, TableOperations, in_order
+from fencepost.checkers.tables.operations import COLUMNS, ORDER, OperationRows, Operations, TableOperations, in_order
 from fencepost.harness.cli import main
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Budget, Facts, Thresholds, Verdict
+from fencepost.harness.verdict import Facts, SearchBudget, Thresholds, Verdict
 from tests.checkers.tables.operations_tables import (
     arrow,
     from_operations,
@@ -37,7 +37,7 @@ VALID = "a:w1 b:r1 a:w2 b:r2"
 STALE = "a:w1 a:w2 b:r1"
 
 
-def direct(rows: Rows) -> dict[int, tuple[str, int | None, int | None]]:
+def direct(rows: OperationRows) -> dict[int, tuple[str, int | None, int | None]]:
     """Every key by itself by the native search: verdict, and who failed when."""
     rows = rows.at((rows.f != READ) | (rows.returned >= 0))
     rows = rows.at(np.lexsort([getattr(rows, name) for name in reversed(ORDER)]))
@@ -201,7 +201,7 @@ def test_a_generated_table_is_valid(tmp_path: Path) -> None:
     assert verdict.exposure and verdict.exposure > 5_000
 
 
-def hard() -> Rows:
+def hard() -> OperationRows:
     """A key that takes many steps for its few operations."""
     return from_rows([valid_history(random.Random(3), Shape(operations=400, clients=30, values=8, info=0.1))])
 
@@ -209,7 +209,7 @@ def hard() -> Rows:
 def test_a_spent_budget_is_told_in_part(tmp_path: Path) -> None:
     easy = [from_operations(parse(VALID).operations) for _ in range(9)]
     path = Path(store(joined([*easy, hard()]), tmp_path / "table.parquet"))
-    facts = msgspec.structs.replace(FACTS, budget=Budget(steps=3_000))
+    facts = msgspec.structs.replace(FACTS, budget=SearchBudget(steps=3_000))
     verdict = check(path, facts)
     assert (verdict.validity, verdict.reason) == (
         "unknown",
@@ -234,7 +234,7 @@ def test_rows_are_put_in_one_order_whatever_ties_they_have() -> None:
     rng = np.random.default_rng(1)
     for _ in range(30):
         n = int(rng.integers(1, 60))
-        rows = Rows(*(rng.integers(0, 4, n) for _ in COLUMNS))
+        rows = OperationRows(*(rng.integers(0, 4, n) for _ in COLUMNS))
         order = np.lexsort([getattr(rows, name) for name in reversed(ORDER)])
         for column, expected in zip(in_order(rows), rows.at(order), strict=True):
             assert np.array_equal(column, expected)

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fencepost.checkers.tables.events import ended, events_of
-from fencepost.checkers.tables.transactions import TableTransactions, Transactions, judged, renamed, rows_of
+from fencepost.checkers.tables.transactions import TableTransactions, TransactionTable, judged, renamed, rows_of
 from fencepost.checkers.transactions.anomalies import check_list_append, check_register
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.cli import main
@@ -34,7 +34,7 @@ def facts(consistency: str = "strict-serializable") -> Facts:
 
 
 def check(path: Path, facts: Facts) -> Verdict:
-    return Transactions(path).check(facts)
+    return TransactionTable(path).check(facts)
 
 
 @pytest.mark.parametrize("lists", [True, False])
@@ -167,7 +167,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_about_transactions_alone_is_read(tmp_path: Path) -> None:
     pq.write_table(table(longer(2, 50, lists=True), lists=True, seed=4), tmp_path / "table.parquet", row_group_size=9)
-    file = Transactions(tmp_path / "table.parquet")
+    file = TransactionTable(tmp_path / "table.parquet")
     whole, some = file.read(), file.read({3, 40, 17, 99})
     assert some.numbers.tolist() == [3, 17, 40] and len(file.read(())) == 0
     for row, number in enumerate(some.numbers.tolist()):

@@ -11,7 +11,7 @@ import pytest
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.anomalies import STRICT, TransactionVerdict, check_list_append, check_register
 from fencepost.checkers.transactions.columns import OK, READ, WRITE
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
+from fencepost.checkers.transactions.proof import CycleProof, CycleStep, ListProof, NativeAnomaly, RegisterProof
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.verdict import Cause, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES
@@ -500,24 +500,28 @@ def test_a_ring_of_transactions_is_one_component_and_its_cycle_is_found(kind: st
 
 def test_the_proof_refuses_what_the_rows_do_not_show() -> None:
     proof = ListProof(columns(told("ax1 ay1", "rx ry1", "rx1 ry1")))
-    steps = (Step(1, 0, "rw", 2, 0, -1, -1), Step(0, 1, "wr", 1, 3, -1, -1))
-    assert proof.cycle(Cycle("G-single", True, steps))
-    assert not proof.cycle(Cycle("G2-item", True, steps))
-    assert not proof.cycle(Cycle("G-single", True, steps[:1]))
+    steps = (CycleStep(1, 0, "rw", 2, 0, -1, -1), CycleStep(0, 1, "wr", 1, 3, -1, -1))
+    assert proof.cycle(CycleProof("G-single", True, steps))
+    assert not proof.cycle(CycleProof("G2-item", True, steps))
+    assert not proof.cycle(CycleProof("G-single", True, steps[:1]))
     # T2 read what T0 appended to x: it does not precede T0.
-    wrong = (Step(2, 0, "rw", 4, 0, -1, -1), Step(0, 2, "wr", 1, 5, -1, -1))
-    assert not proof.cycle(Cycle("G-single", True, wrong))
-    late = (Step(1, 0, "realtime", -1, -1, -1, -1), steps[1])
-    assert not proof.cycle(Cycle("G1c-realtime", True, late))
-    assert not proof.anomaly(Anomaly("G1a", 1, 0, 3, 1, 1, 1))
-    assert not proof.anomaly(Anomaly("garbage-read", 1, -1, 3, -1, 1, 1))
+    wrong = (CycleStep(2, 0, "rw", 4, 0, -1, -1), CycleStep(0, 2, "wr", 1, 5, -1, -1))
+    assert not proof.cycle(CycleProof("G-single", True, wrong))
+    late = (CycleStep(1, 0, "realtime", -1, -1, -1, -1), steps[1])
+    assert not proof.cycle(CycleProof("G1c-realtime", True, late))
+    assert not proof.anomaly(NativeAnomaly("G1a", 1, 0, 3, 1, 1, 1))
+    assert not proof.anomaly(NativeAnomaly("garbage-read", 1, -1, 3, -1, 1, 1))
 
 
 def test_the_proof_of_registers_refuses_an_order_that_nobody_showed() -> None:
     proof = RegisterProof(columns(told("wx1", "wx2", "rx1 wy1", "ry1 rx2")))
     # T2 read 1 of x; nothing says that 2 came later.
-    assert not proof.cycle(Cycle("G1c", True, (Step(2, 1, "rw", 2, 1, -1, -1), Step(1, 2, "wr", 1, 2, -1, -1))))
-    assert not proof.cycle(Cycle("G-single", True, (Step(2, 1, "rw", 2, 1, 0, 1), Step(1, 2, "ww", 1, 3, -1, -1))))
+    assert not proof.cycle(
+        CycleProof("G1c", True, (CycleStep(2, 1, "rw", 2, 1, -1, -1), CycleStep(1, 2, "wr", 1, 2, -1, -1)))
+    )
+    assert not proof.cycle(
+        CycleProof("G-single", True, (CycleStep(2, 1, "rw", 2, 1, 0, 1), CycleStep(1, 2, "ww", 1, 3, -1, -1)))
+    )
 
 
 @pytest.mark.parametrize(("words", "kind"), [(("ax1", "rx1,7"), "anomaly"), (("rx ay1", "ry ax1"), "cycle")])

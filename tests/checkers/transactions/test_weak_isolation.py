@@ -21,7 +21,7 @@ from fencepost.checkers.transactions.exhaustion import (
     Exhaustion,
     is_exhausted,
 )
-from fencepost.checkers.transactions.proof import RegisterProof, Step
+from fencepost.checkers.transactions.proof import CycleStep, RegisterProof
 from fencepost.checkers.transactions.weak_isolation import (
     COMMITS,
     SNAPSHOTS,
@@ -154,8 +154,8 @@ def test_a_circle_of_commits_is_told_step_by_step() -> None:
 
 def test_the_proof_refuses_circles_that_the_rows_do_not_show() -> None:
     proof = RegisterProof(columns(told("wx1 wy1", "ry_ rx1", "wy2")))
-    seen = Step(0, 1, "wr", 0, 3, -1, -1)
-    step = Step(0, -1, "ww", 1, -1, -1, -1)
+    seen = CycleStep(0, 1, "wr", 0, 3, -1, -1)
+    step = CycleStep(0, -1, "ww", 1, -1, -1, -1)
     assert is_circle(proof, CommitCircle("fractured-reads", (CommitStep(step, 2, (seen,)),)))
     # It read y before x, so that T0 was not seen yet; nothing of it rests on processes; T1 read x, not y, from T0.
     assert not is_circle(proof, CommitCircle("observed-transaction-vanishes", (CommitStep(step, 2, (seen,)),)))

@@ -11,7 +11,7 @@ from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.judging import stand_alone as foreign
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import judge_foreign
-from fencepost.harness.verdict import Budget, Facts, Validity
+from fencepost.harness.verdict import Facts, SearchBudget, Validity
 
 
 def edn(*lines: str) -> str:
@@ -259,7 +259,7 @@ def test_the_budget_ends_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tight(guarantee: str, model: str, *more: Any) -> Facts:
-    budget = Budget(steps=300)
+    budget = SearchBudget(steps=300)
     return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), budget=budget)
 
 

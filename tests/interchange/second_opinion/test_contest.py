@@ -12,18 +12,18 @@ from bench.against_porcupine.contest import Limits, Wrong, contest
 from bench.against_porcupine.histories import OPERATIONS_OF_A_KEY, Shape, make
 from bench.against_porcupine.table import lines
 from fencepost.checkers.storage.register_anomalies import CAS, READ, WRITE, Columns
-from fencepost.checkers.storage.register_proofs import NEVER, Row, linearize
+from fencepost.checkers.storage.register_proofs import NEVER, ProofRow, linearize
 
 _LIMITS = Limits(cpu_s=5.0, memory_bytes=1 << 30)
 _SMALL = Shape(kind="cas", operations=200, clients=3, info=0.0, valid=True)
 _COLUMNS = ("key", "f", "a", "b", "invoked", "returned")
 
 
-def _rows(columns: Columns, key: int) -> list[Row]:
+def _rows(columns: Columns, key: int) -> list[ProofRow]:
     here = columns.key == key
     fields = (columns.f, columns.a, columns.b, columns.invoked, columns.returned)
     return [
-        Row(f, a, b, invoked, NEVER if returned < 0 else returned)
+        ProofRow(f, a, b, invoked, NEVER if returned < 0 else returned)
         for f, a, b, invoked, returned in zip(*(column[here].tolist() for column in fields), strict=True)
     ]
 

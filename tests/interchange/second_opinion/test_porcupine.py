@@ -10,17 +10,17 @@ import msgspec
 import pytest
 
 from fencepost.checkers.storage.register_anomalies import encode
-from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, Row
+from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, ProofRow
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
 from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.interchange.second_opinion.layout import MODELS, write
-from fencepost.harness.interchange.second_opinion.opinion import Question, Skip, Standing, standing
+from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion, ToolSkip, ToolStanding, standing
 from fencepost.harness.interchange.second_opinion.porcupine import OUT_OF_MEMORY, OUT_OF_TIME, Porcupine
 from fencepost.harness.judging.stand_alone import judge_foreign
-from fencepost.harness.verdict import Budget, Validity
+from fencepost.harness.verdict import SearchBudget, Validity
 from tests.histories.simulate import Shape, bend, valid_history
 from tests.interchange.formats.test_objects import CASES, both, edn
 from tests.interchange.second_opinion.go import program_or_skip
@@ -34,7 +34,7 @@ OBJECTS = 14
 _MORE = [("add-remove-set", both("0 add 1", "0 remove 1", "1 read nil -> []"), "valid")]
 
 
-def operations(rows: list[Row], key: str) -> list[Operation]:
+def operations(rows: list[ProofRow], key: str) -> list[Operation]:
     """The rows as operations of one key; every place in time is an event."""
     found = []
     for process, row in enumerate(rows):
@@ -59,12 +59,12 @@ def operations(rows: list[Row], key: str) -> list[Operation]:
 
 
 def ours(found: list[Operation]) -> Validity:
-    said = {result.verdict for result in search(encode(found), Budget())}
+    said = {result.verdict for result in search(encode(found), SearchBudget())}
     return Validity("invalid" if "invalid" in said else "unknown" if "unknown" in said else "valid")
 
 
-def question(found: list[Operation], validity: Validity) -> Question:
-    return Question(events=(), operations=found, model="cas-register", guarantee="linearizable", validity=validity)
+def question(found: list[Operation], validity: Validity) -> ToolQuestion:
+    return ToolQuestion(events=(), operations=found, model="cas-register", guarantee="linearizable", validity=validity)
 
 
 @pytest.mark.parametrize("seed", seeds(12, quick=1))
@@ -83,7 +83,7 @@ def test_it_agrees_on_random_histories(seed: int) -> None:
             found += operations(rows, key)
         validity = ours(found)
         answer = Porcupine().ask(question(found, validity), 60.0, None)
-        assert standing(validity, answer.validity) is Standing.AGREES, (number, validity, answer, found)
+        assert standing(validity, answer.validity) is ToolStanding.AGREES, (number, validity, answer, found)
         said[validity] += 1
     assert min(said.values()) > HISTORIES // 8, said
 
@@ -100,7 +100,7 @@ def test_it_agrees_on_other_objects(model: str, seed: int) -> None:
         events = history(rng, model, rng.randrange(6, 20), 3, 0.15, rng.choice((0, 0, 1, 2)))
         found = Imported(history=ImportedHistory(events, family, source="a test"), form="edn", keyed=False)
         validity = judge_foreign(found, "a test").validity
-        asked = Question(
+        asked = ToolQuestion(
             events=events,
             operations=found.history.operations,
             model=name,
@@ -110,7 +110,7 @@ def test_it_agrees_on_other_objects(model: str, seed: int) -> None:
         )
         answer = Porcupine().ask(asked, 60.0, None)
         # Unknown: too little was put to the test. There is nothing to compare.
-        wanted = Standing.UNDECIDED if validity is Validity.UNKNOWN else Standing.AGREES
+        wanted = ToolStanding.UNDECIDED if validity is Validity.UNKNOWN else ToolStanding.AGREES
         assert standing(validity, answer.validity) is wanted, (number, validity, answer, events)
         said[validity] += 1
     assert said[Validity.VALID] + said[Validity.INVALID] > OBJECTS // 4, said
@@ -138,9 +138,9 @@ def test_what_it_is_not_asked(tmp_path: Path) -> None:
     base = Operation(
         invoke_index=0, complete_index=1, process=0, f="drain", node="", type=Outcome.OK, invoked_ns=0, completed_ns=1
     )
-    with pytest.raises(Skip, match="a drain takes many steps"):
+    with pytest.raises(ToolSkip, match="a drain takes many steps"):
         write(tmp_path / "history", "queue", [base])
-    with pytest.raises(Skip, match="64 bits"):
+    with pytest.raises(ToolSkip, match="64 bits"):
         write(tmp_path / "history", "counter", [msgspec.structs.replace(base, f="add", value=2**62)])
 
 
@@ -178,7 +178,7 @@ def too_hard(tmp_path: Path) -> Path:
     """Forty concurrent clients and unique values: far more than it can search."""
     path = tmp_path / "history"
     rows = valid_history(random.Random(3), Shape(operations=1500, clients=40, values=0))
-    rows[-1] = Row(READ, rows[0].a or 1, 0, rows[-1].invoked, rows[-1].invoked + 0.5)
+    rows[-1] = ProofRow(READ, rows[0].a or 1, 0, rows[-1].invoked, rows[-1].invoked + 0.5)
     write(path, "register", operations(rows, "a"))
     return path
 

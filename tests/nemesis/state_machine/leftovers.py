@@ -78,7 +78,7 @@ def node_state(stage: Stage, node: LabNode) -> dict[str, Any]:
 def links(stage: Stage) -> dict[str, Any]:
     """What stands in the way of packets, as the kernel tells it, and as the harness thinks."""
     network, shapes = stage.lab.network, stage.lab.network.shapes
-    queued: dict[bytes, nftables.Verdict] = {}
+    queued: dict[bytes, nftables.PacketVerdict] = {}
     with nftables.Nftables() as kernel, contextlib.suppress(FileNotFoundError):
         queued = kernel.read_map(nftables.Batch(queue_rules.TABLE, nftables.IPV4), queue_rules.MAP)
     return {

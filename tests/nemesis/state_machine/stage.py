@@ -24,7 +24,7 @@ from fencepost.harness.coordination import Interface, Keys, prepare
 from fencepost.harness.coordination.client_gate import Freezer, create_connection
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder
@@ -259,7 +259,7 @@ class Stage:
 
     async def inject(self, spec: FaultSpec, seed: int, *, cancel_after_s: float | None = None) -> Acted | None:
         """As the conductor does it; None when it skipped it, or was cancelled before it began."""
-        entry = Entry(spec=spec, inject_ns=0, duration_ns=1, draw_seed=seed, number=self._count)
+        entry = ScheduledFault(spec=spec, inject_ns=0, duration_ns=1, draw_seed=seed, number=self._count)
         self._count += 1
         before, known = len(self._events), set(self.conductor._active)
         injecting = asyncio.create_task(self.conductor.inject(entry, asyncio.Event()))

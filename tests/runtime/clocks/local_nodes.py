@@ -7,7 +7,7 @@ import subprocess
 import time
 from typing import Any
 
-from fencepost.harness.runtime.node import Evidence, NodeState
+from fencepost.harness.runtime.node import NodeState, ProcessEvidence
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords
 from tests.runtime.clocks.programs import Asked
 
@@ -39,8 +39,8 @@ class LocalNode(FakeNode):
             self.asked.close()
         self.asked, self.pid, self.state = None, None, NodeState.DEAD
 
-    async def evidence(self) -> Evidence:
-        return Evidence(self.state, str(self.state))
+    async def evidence(self) -> ProcessEvidence:
+        return ProcessEvidence(self.state, str(self.state))
 
     async def ask(self) -> dict[str, Any]:
         """In a thread: a server behind its gate answers only once the daemon, which this loop hears, has opened it."""

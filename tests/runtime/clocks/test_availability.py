@@ -31,7 +31,7 @@ def test_a_full_vdso_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise ClockError("its vDSO has no 880 unused bytes: 12 are left")
 
-    monkeypatch.setattr(vdso.Image, "room_for", full)
+    monkeypatch.setattr(vdso.VdsoImage, "room_for", full)
     assert "12 are left" in str(availability.why_not(LAB))
 
 

@@ -16,7 +16,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
 from fencepost.harness.faults.schedule import parse_faults
-from fencepost.harness.faults.skew_shape import Shape
+from fencepost.harness.faults.skew_shape import SkewShape
 from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
@@ -500,7 +500,7 @@ def test_a_frozen_container_is_not_armed_and_healed_without_touching_its_functio
 
 def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:
     found = resolved("leader:offset=1s")
-    assert isinstance(found.means, Shape)
+    assert isinstance(found.means, SkewShape)
     assert (found.nodes, found.links) == (("n1",), {})
     assert ClockSkew.holds == {"clock"}
 

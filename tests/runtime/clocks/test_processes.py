@@ -20,7 +20,7 @@ from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks import machine_code as code
 from fencepost.harness.runtime.clocks.clock_daemon import ClockDaemon
 from fencepost.harness.runtime.clocks.memory import ClockError, Gone, mappings
-from fencepost.harness.runtime.clocks.messages import Arm, Armed, How, Release, decode
+from fencepost.harness.runtime.clocks.messages import Arm, Armed, ClockRelease, How, decode
 from fencepost.harness.runtime.clocks.process import ClockedProcess, _words_like, own_image, why_not_here
 from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 from tests.runtime.clocks.programs import Asked, built, running
@@ -254,7 +254,7 @@ def test_a_process_that_another_program_traces_is_armed_by_a_stop(reader: str) -
         try:
             assert tracer.stdout is not None
             tracer.stdout.readline()
-            assert isinstance(tracing.hold(asked.pid), tracing.Stopped)
+            assert isinstance(tracing.hold(asked.pid), tracing._Stopped)
             process.arm(Settings(wall=ClockSetting(offset_ns=S)))
             assert_skew(asked, wall_ns=S)
             process.disarm()
@@ -328,7 +328,7 @@ def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
             asked.pid,
             How.EXEC,
         )
-        daemon._obey(Release(id=2, node="n1"))
+        daemon._obey(ClockRelease(id=2, node="n1"))
         assert_skew(asked)
 
 
@@ -394,7 +394,7 @@ def test_a_thread_that_is_always_inside_is_never_cut(reader: str, monkeypatch: p
 
     class Inside:
         def __init__(self, pid: int) -> None:
-            (entry, _, _) = vdso.Image(own_image()).hooked
+            (entry, _, _) = vdso.VdsoImage(own_image()).hooked
             assert entry is not None
             start = next(m.start for m in mappings(pid) if m.path == "[vdso]")
             self.threads = lambda: iter([tracing.Thread(start + entry.at + 2, 0)])
@@ -444,7 +444,7 @@ def test_what_another_version_laid_out_is_left_alone(reader: str, version: str) 
 
 
 def test_the_vdso_of_this_kernel_is_understood() -> None:
-    image = vdso.Image(own_image())
+    image = vdso.VdsoImage(own_image())
     first, second, third = image.hooked
     assert first is not None and first.size > 64
     assert second is not None and third is not None
@@ -453,7 +453,7 @@ def test_the_vdso_of_this_kernel_is_understood() -> None:
     with pytest.raises(ClockError, match="unused bytes"):
         image.room_for(1 << 20)
     with pytest.raises(ClockError, match="not a 64-bit one"):
-        vdso.Image(b"\x7fELF\x01" + bytes(100))
+        vdso.VdsoImage(b"\x7fELF\x01" + bytes(100))
 
 
 #: push rbp; mov rbp, rsp; then something.

@@ -12,7 +12,7 @@ from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
 from fencepost.harness.runtime.provider import Placement
-from fencepost.nemesis.network.partition import Partition
+from fencepost.nemesis.network.partition import PartitionFault
 from fencepost.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
@@ -47,7 +47,7 @@ WIDE_SHAPES: Final = ("partition:ring", "partition:bridge", "partition:minority:
 
 
 async def _resolved(cluster: Cluster, text: str) -> Resolved:
-    fault = Partition()
+    fault = PartitionFault()
     (spec,) = parse_faults(text, {"partition": fault}, Placement(nodes=len(cluster.names)))
     resolved = acting.aimed(fault, spec, await cluster.view(), random.Random(text))
     assert resolved.links
@@ -119,7 +119,7 @@ async def heal_all(cluster: Cluster) -> None:
 
 async def fault_with_proof(cluster: Cluster) -> None:
     """As the nemesis does it, against the servers: the leader is superseded and fenced, and follows again."""
-    fault, resolved = Partition(), await _resolved(cluster, "partition:leader")
+    fault, resolved = PartitionFault(), await _resolved(cluster, "partition:leader")
     old = await cluster.leader()
     others = [name for name in cluster.names if name != old]
     proof = await acting.inject(fault, 7, resolved, cluster_of(cluster.runtime))

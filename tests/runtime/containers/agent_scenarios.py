@@ -22,7 +22,7 @@ from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.probe import Prober, SocketEnd
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, PacketShape, Reach
 from tests.runtime.links.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 
 #: The lab's own probe sockets have the usual one.
@@ -112,18 +112,18 @@ def _reach(effect: Effect) -> Reach:
 
 async def slow_links(lab: Lab, args: dict[str, Any]) -> Any:
     """Links shaped by the side-cars, felt by the datagrams of all ends; a helper that dies; idle connections reset."""
-    delay = Shape(delay_ns=20_000_000)
+    delay = PacketShape(delay_ns=20_000_000)
     links = {
         Link("n1", "n2"): delay,
-        Link(CLIENT, "n1"): Shape(delay_ns=20_000_000, duplicate=0.3, seed=1),
-        Link("n1", CLIENT): Shape(delay_ns=20_000_000, loss=0.3, seed=2),
+        Link(CLIENT, "n1"): PacketShape(delay_ns=20_000_000, duplicate=0.3, seed=1),
+        Link("n1", CLIENT): PacketShape(delay_ns=20_000_000, loss=0.3, seed=2),
     }
     async with agents(lab) as it:
         network = it.network.shapes
         seen: list[Any] = []
         await network.apply(1, links)
         seen.append(await network.read_back() == links.keys())
-        every = {link: links.get(link, Shape()) for link in all_links(lab.nodes)}
+        every = {link: links.get(link, PacketShape()) for link in all_links(lab.nodes)}
         during = await network.measure(every)
         seen.append(sorted(str(link) for link, passage in during.items() if (passage.least_ms or 0) >= 20))
         seen.append([str(link) for link, passage in during.items() if passage.doubled])

@@ -149,13 +149,13 @@ def a_recipe(**changed: Any) -> recipes.Recipe:
     return recipes.Recipe(**{**values, **changed})
 
 
-def known() -> dict[str, images.Source]:
+def known() -> dict[str, images.ImageSource]:
     """Every image: those that the systems declare, and the runtime's own."""
     declared = (registry.system(name).releases.image_recipe for name in registry.SYSTEMS)
     return images.known(recipe for recipe in declared if recipe is not None)
 
 
-def source(made: recipes.Recipe | MachineError) -> images.Source:
+def source(made: recipes.Recipe | MachineError) -> images.ImageSource:
     """An image of which this is the recipe, whatever version is asked for; or none can be made."""
 
     def make(version: str) -> recipes.Recipe:
@@ -163,7 +163,7 @@ def source(made: recipes.Recipe | MachineError) -> images.Source:
             raise made
         return made
 
-    return images.Source(name="etcd" if isinstance(made, MachineError) else made.name, make=make, version="1.2.3")
+    return images.ImageSource(name="etcd" if isinstance(made, MachineError) else made.name, make=make, version="1.2.3")
 
 
 class TestRecipes:
@@ -395,7 +395,7 @@ class TestOnAnEngine:
             files = [Part(target="root/usr/local/bin/etcd", content=made["content"])]
             return a_recipe(identity={"etcd": made["content"].decode()}, parts=lambda: files)
 
-        etcd = images.Source(name="etcd", make=small)
+        etcd = images.ImageSource(name="etcd", make=small)
         lines: list[str] = []
         reference = images.ensure(client, etcd, progress=lines.append)
         old = client.images.get(reference).id
@@ -456,9 +456,9 @@ class TestCommands:
         from fencepost.harness.cli import images as commands
 
         some = [
-            images.Listed(name="etcd", reference="fencepost/etcd:1", state=images.State.ABSENT, why="no `go`"),
+            images.Listed(name="etcd", reference="fencepost/etcd:1", state=images.ImageState.ABSENT, why="no `go`"),
             images.Listed(
-                name="java", reference="fencepost/java:17", state=images.State.STALE, id="ab" * 32, created="x"
+                name="java", reference="fencepost/java:17", state=images.ImageState.STALE, id="ab" * 32, created="x"
             ),
         ]
         monkeypatch.setattr(commands, "_connect", lambda: None)

@@ -12,7 +12,7 @@ from testcontainers.core.config import testcontainers_config
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers import images
 from fencepost.harness.runtime.containers.engine import ownership
-from fencepost.harness.runtime.containers.making import Made, Making, make_and_start
+from fencepost.harness.runtime.containers.making import ClusterMaking, MadeContainers, make_and_start
 
 pytestmark = pytest.mark.containers
 
@@ -20,12 +20,12 @@ _SERVER = "import pathlib, time; print(pathlib.Path('/fencepost/a').read_text(),
 
 
 @pytest.fixture
-def making(engine: DockerClient) -> Iterator[Making]:
+def making(engine: DockerClient) -> Iterator[ClusterMaking]:
     """A small server of Python; whatever carries its labels is removed afterwards."""
     run_id = ownership.new_run_id()
     labels = ownership.labels(run_id)
     engine.volumes.create(name=f"{run_id}-data", labels=labels)
-    yield Making(
+    yield ClusterMaking(
         image=images.ensure(engine, images.own()["sidecar"]),
         of_ours=True,
         name=f"{run_id}-server",
@@ -40,28 +40,28 @@ def making(engine: DockerClient) -> Iterator[Making]:
     assert ownership.sweep(engine, run_id) == []
 
 
-def _changed(making: Making, **changes: object) -> Making:
+def _changed(making: ClusterMaking, **changes: object) -> ClusterMaking:
     return replace(making, **changes)  # type: ignore[arg-type]
 
 
-def test_a_missing_image_is_not_pulled(engine: DockerClient, making: Making) -> None:
-    made = Made()
+def test_a_missing_image_is_not_pulled(engine: DockerClient, making: ClusterMaking) -> None:
+    made = MadeContainers()
     with pytest.raises(ImageNotFound, match="No such image"):
         make_and_start(engine, _changed(making, image="fencepost-test/never-made:1"), made)
     assert made.container_id == ""
 
 
-def test_a_container_that_cannot_start_is_known(engine: DockerClient, making: Making) -> None:
-    made = Made()
+def test_a_container_that_cannot_start_is_known(engine: DockerClient, making: ClusterMaking) -> None:
+    made = MadeContainers()
     with pytest.raises(APIError, match="no/such/program"):
         make_and_start(engine, _changed(making, argv=("/no/such/program",)), made)
     assert engine.containers.get(made.container_id).status == "created"
 
 
 def test_a_filler_that_takes_no_files_is_known(
-    engine: DockerClient, making: Making, monkeypatch: pytest.MonkeyPatch
+    engine: DockerClient, making: ClusterMaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Made()
+    made = MadeContainers()
     monkeypatch.setattr("docker.models.containers.Container.put_archive", lambda *_: False)
     with pytest.raises(HarnessError, match="took no files"):
         make_and_start(engine, making, made)
@@ -69,7 +69,7 @@ def test_a_filler_that_takes_no_files_is_known(
 
 
 def test_the_environment_and_registries_are_left_alone(
-    engine: DockerClient, making: Making, monkeypatch: pytest.MonkeyPatch
+    engine: DockerClient, making: ClusterMaking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr(DockerClient, "login", lambda *_, **__: asked.append("login"))
@@ -78,7 +78,7 @@ def test_the_environment_and_registries_are_left_alone(
     # The engine of the client is meant, whatever the environment names.
     monkeypatch.delenv("DOCKER_HOST", raising=False)
     before = dict(os.environ)
-    made = Made()
+    made = MadeContainers()
     make_and_start(engine, making, made)
     assert dict(os.environ) == before
     assert asked == []

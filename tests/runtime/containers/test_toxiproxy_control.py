@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.containers.toxiproxy.server import Held, Server
+from fencepost.harness.runtime.containers.toxiproxy.server import HeldToxic, ToxiproxyServer
 from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStreams
 from fencepost.harness.runtime.containers.toxiproxy.wiring import ProxySpec, Wiring
 from fencepost.harness.runtime.links.rules_in_force import all_links
@@ -20,7 +20,7 @@ from fencepost.harness.runtime.network import CLIENT, Link, Toxic
 from fencepost.harness.runtime.node import Member
 
 LATE = Toxic(kind="latency", attributes={"latency": 5})
-WHERE = Held("a", "upstream", "x")
+WHERE = HeldToxic("a", "upstream", "x")
 #: What the real server takes of the attributes.
 KNOWN = {"latency": ("latency", "jitter"), "timeout": ("timeout",)}
 
@@ -112,37 +112,39 @@ def server() -> Iterator[StandIn]:
 
 
 @pytest.fixture
-def control(server: StandIn) -> Server:
-    made = Server("127.0.0.1", server.port, timeout_s=40.0)
+def control(server: StandIn) -> ToxiproxyServer:
+    made = ToxiproxyServer("127.0.0.1", server.port, timeout_s=40.0)
     made.make([ProxySpec("a", "127.0.0.1:1", "127.0.0.1:2")])
     return made
 
 
-def test_what_is_added_is_held_and_what_is_removed_is_gone(server: StandIn, control: Server) -> None:
+def test_what_is_added_is_held_and_what_is_removed_is_gone(server: StandIn, control: ToxiproxyServer) -> None:
     control.hold({WHERE: LATE})
     assert control.held() == {WHERE: Toxic(kind="latency", attributes={"latency": 5, "jitter": 0})}
-    control.hold({WHERE: LATE, Held("a", "downstream", "y"): LATE})
+    control.hold({WHERE: LATE, HeldToxic("a", "downstream", "y"): LATE})
     control.hold({})
     assert control.held() == {}
     assert server.requests.count("POST /proxies/a/toxics") == 2, "what is held already stays"
 
 
 @pytest.mark.parametrize("status", [302, 400, 403, 404, 409, 500, 503])
-def test_every_refusal_is_an_error_with_the_servers_words(server: StandIn, control: Server, status: int) -> None:
+def test_every_refusal_is_an_error_with_the_servers_words(
+    server: StandIn, control: ToxiproxyServer, status: int
+) -> None:
     server.spoil = lambda method, path: (status, "listen: address already in use")
     for call in (control.held, lambda: control.make([]), lambda: control.hold({WHERE: LATE})):
         with pytest.raises(HarnessError, match=f"{status} listen: address already in use"):
             call()
 
 
-def test_an_answer_that_is_no_json_is_told(server: StandIn, control: Server) -> None:
+def test_an_answer_that_is_no_json_is_told(server: StandIn, control: ToxiproxyServer) -> None:
     server.spoil = lambda method, path: (200, "<html>")
     with pytest.raises(HarnessError, match="not JSON: b'<html>'"):
         control.held()
 
 
 def test_neither_a_proxy_nor_credentials_of_a_person_are_used(
-    server: StandIn, control: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: StandIn, control: ToxiproxyServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "netrc").write_text("default login somebody password secret\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
@@ -154,7 +156,7 @@ def test_neither_a_proxy_nor_credentials_of_a_person_are_used(
     assert server.credentials == {None}
 
 
-def test_a_server_that_points_elsewhere_is_not_followed(server: StandIn, control: Server) -> None:
+def test_a_server_that_points_elsewhere_is_not_followed(server: StandIn, control: ToxiproxyServer) -> None:
     server.location = f"http://127.0.0.1:{server.port}/version"
     server.spoil = lambda method, path: (307, "elsewhere") if path == "/proxies" else None
     with pytest.raises(HarnessError, match="307 elsewhere"):
@@ -167,7 +169,7 @@ def test_a_slow_server_is_not_waited_for(server: StandIn) -> None:
     server.spoil = lambda method, path: (release.wait(), (200, {}))[1]
     try:
         with pytest.raises(HarnessError, match=r"did not answer GET .*/proxies within 0.1 s"):
-            Server("127.0.0.1", server.port, timeout_s=0.1).held()
+            ToxiproxyServer("127.0.0.1", server.port, timeout_s=0.1).held()
     finally:
         release.set()
 
@@ -175,27 +177,27 @@ def test_a_slow_server_is_not_waited_for(server: StandIn) -> None:
 def test_a_dead_server_is_told_as_such() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        control = Server("127.0.0.1", unused.getsockname()[1])
+        control = ToxiproxyServer("127.0.0.1", unused.getsockname()[1])
         for call in (control.held, lambda: control.await_ready(0.05)):
             with pytest.raises(HarnessError, match="Toxiproxy cannot be reached"):
                 call()
 
 
-def test_each_server_of_a_process_is_its_own(server: StandIn, control: Server) -> None:
+def test_each_server_of_a_process_is_its_own(server: StandIn, control: ToxiproxyServer) -> None:
     other = StandIn()
     try:
-        Server("127.0.0.1", other.port).make([ProxySpec("b", "127.0.0.1:1", "127.0.0.1:2")])
+        ToxiproxyServer("127.0.0.1", other.port).make([ProxySpec("b", "127.0.0.1:1", "127.0.0.1:2")])
         assert (list(server.proxies), list(other.proxies)) == (["a"], ["b"])
     finally:
         other.close()
 
 
-def test_what_the_server_does_not_know_is_found_when_it_is_read_back(control: Server) -> None:
+def test_what_the_server_does_not_know_is_found_when_it_is_read_back(control: ToxiproxyServer) -> None:
     with pytest.raises(HarnessError, match=r"asked for a upstream latency \{'latencyy': 1\}, but holds .*'latency': 0"):
         control.hold({WHERE: Toxic(kind="latency", attributes={"latencyy": 1})})
 
 
-def test_a_proxy_that_is_made_otherwise_or_not_at_all_is_an_error(server: StandIn, control: Server) -> None:
+def test_a_proxy_that_is_made_otherwise_or_not_at_all_is_an_error(server: StandIn, control: ToxiproxyServer) -> None:
     spec = ProxySpec("b", "127.0.0.1:3", "127.0.0.1:4")
     for made in ([], [{"name": "b", "listen": "127.0.0.1:9", "upstream": spec.upstream, "enabled": True}]):
         server.spoil = lambda method, path, made=made: (201, {"proxies": made})  # type: ignore[misc]  # bound now
@@ -244,7 +246,7 @@ class Cluster:
 
     def __init__(self) -> None:
         self.stand_ins = {name: StandIn() for name in NODES}
-        servers = {name: Server("127.0.0.1", one.port, timeout_s=40.0) for name, one in self.stand_ins.items()}
+        servers = {name: ToxiproxyServer("127.0.0.1", one.port, timeout_s=40.0) for name, one in self.stand_ins.items()}
         for name, server in servers.items():
             server.make(WIRING.proxies(name))
         probes = dict.fromkeys(all_links([*NODES]), ("127.0.0.1", 1))

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from fencepost.harness.runtime.node import Evidence, NodeState, Place
+from fencepost.harness.runtime.node import NodeState, Place, ProcessEvidence
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime
 
 #: What SIGKILL may take; a tracer that holds a dying thread would hold it for minutes.
@@ -72,9 +72,9 @@ class WriterNode(FakeNode):
         if self.process is not None and self.process.poll() is not None:
             self.pid, self.state = None, NodeState.DEAD
 
-    async def evidence(self) -> Evidence:
+    async def evidence(self) -> ProcessEvidence:
         self.look()
-        return Evidence(self.state, str(self.state))
+        return ProcessEvidence(self.state, str(self.state))
 
     async def writes(self, count: int = 20) -> None:
         """Wait until it has told so many lines more."""

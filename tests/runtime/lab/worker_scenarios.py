@@ -6,7 +6,7 @@ from typing import Any
 
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import View
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab
@@ -40,7 +40,7 @@ async def meet(lab: Lab, args: dict[str, Any]) -> Any:
         for number, text in enumerate(texts):
             (spec,) = parse_faults(text, faults, placement)
             entries.append(
-                Entry(
+                ScheduledFault(
                     spec=spec,
                     inject_ns=draw.randrange(200) * 10**6,
                     duration_ns=_FAULTS[text] * 10**6,

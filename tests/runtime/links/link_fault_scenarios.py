@@ -10,7 +10,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.schedule import parse_faults
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Shape
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, PacketShape
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes import acting
@@ -52,7 +52,7 @@ async def not_as_asked(lab: Lab, args: dict[str, Any]) -> Any:
     resolved = _resolved(lab, "link:n1:latency=20ms:links=client:direction=in", 1)
     await shapes.prepare()
     # The kernel hands packets over, and the process lets them pass.
-    await shapes.apply(1, {Link(CLIENT, "n1"): Shape()})
+    await shapes.apply(1, {Link(CLIENT, "n1"): PacketShape()})
     shaper = stations(lab).shaping
     assert shaper is not None
     asked = shaper.ask

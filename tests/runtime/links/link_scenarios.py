@@ -15,7 +15,7 @@ from typing import Any
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, PacketShape, Reach
 from fencepost.harness.runtime.shaping.stations import RouterStations
 from tests.runtime.links.exact_probe import HEARD_S, probe_exactly
 
@@ -30,12 +30,12 @@ async def one_way(lab: Lab, args: dict[str, Any]) -> Any:
     """Two directions of a link with different delays: what datagrams and a round trip of our own take, in ms."""
     there, back = Link("n1", "n2"), Link("n2", "n1")
     shapes = lab.network.shapes
-    before = await shapes.measure({there: Shape(), back: Shape()})
-    await shapes.apply(1, {there: Shape(delay_ns=30 * _MS), back: Shape(delay_ns=10 * _MS)})
-    during = await shapes.measure({there: Shape(), back: Shape()})
+    before = await shapes.measure({there: PacketShape(), back: PacketShape()})
+    await shapes.apply(1, {there: PacketShape(delay_ns=30 * _MS), back: PacketShape(delay_ns=10 * _MS)})
+    during = await shapes.measure({there: PacketShape(), back: PacketShape()})
     trip_ms = round_trip_ms(lab, "n1", "n2")
     await shapes.withdraw(1)
-    after = await shapes.measure({there: Shape(), back: Shape()})
+    after = await shapes.measure({there: PacketShape(), back: PacketShape()})
     return [[p[there].least_ms, p[back].least_ms] for p in (before, during, after)] + [trip_ms]
 
 
@@ -64,7 +64,7 @@ def _datagrams(address: str) -> socket.socket:
 async def streams_survive(lab: Lab, args: dict[str, Any]) -> Any:
     """A TCP stream over a link that loses, doubles and disorders packets arrives whole, as does one when it ends."""
     links = {
-        link: Shape(loss=0.02, duplicate=0.2, reorder=0.2, reorder_by_ns=2 * _MS, seed=n)
+        link: PacketShape(loss=0.02, duplicate=0.2, reorder=0.2, reorder_by_ns=2 * _MS, seed=n)
         for n, link in enumerate((Link("n1", "n2"), Link("n2", "n1")))
     }
     listener = lab.nodes["n1"].thread.call(socket.create_server, (lab.layout["n1"].address, PORT))
@@ -96,7 +96,7 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
         some = draw.sample(every, draw.randrange(1, 6))
         match draw.randrange(5):
             case 0 | 1:
-                await shapes.apply(number, {link: Shape(delay_ns=draw.randrange(5) * _MS) for link in some})
+                await shapes.apply(number, {link: PacketShape(delay_ns=draw.randrange(5) * _MS) for link in some})
             case 2:
                 await network.apply(number, dict.fromkeys(some, draw.choice(list(Effect))))
             case 3:
@@ -118,12 +118,12 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
 async def shaper_dies(lab: Lab, args: dict[str, Any]) -> Any:
     """Without the process that holds packets they pass, and the next change is refused with the reason."""
     shapes, link = lab.network.shapes, Link("n1", "n2")
-    await shapes.apply(1, {link: Shape(delay_ns=200 * _MS)})
+    await shapes.apply(1, {link: PacketShape(delay_ns=200 * _MS)})
     shaper = stations(lab).shaping
     assert shaper is not None
     os.kill(shaper.pid, signal.SIGKILL)
     shaper._process.wait()
-    after = (await shapes.measure({link: Shape()}, 20))[link]
+    after = (await shapes.measure({link: PacketShape()}, 20))[link]
     said = ""
     try:
         await shapes.withdraw(1)
@@ -137,7 +137,7 @@ async def shaper_dies(lab: Lab, args: dict[str, Any]) -> Any:
 async def shaper_put_off(lab: Lab, args: dict[str, Any]) -> Any:
     """The process that holds packets gets no processor for longer than is waited for late ones: datagrams lost."""
     shapes, link = lab.network.shapes, Link("n1", "n2")
-    shape = Shape(delay_ns=20 * _MS)
+    shape = PacketShape(delay_ns=20 * _MS)
     await shapes.apply(1, {link: shape})
     shaper = stations(lab).shaping
     assert shaper is not None

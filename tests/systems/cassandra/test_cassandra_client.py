@@ -16,7 +16,7 @@ from fencepost.systems.cassandra.options import CassandraOptions, Writes
 from fencepost.systems.cassandra.transactions import RowTransactions
 from fencepost.systems.cassandra.wire import errors
 from fencepost.systems.cassandra.wire.connection import connect
-from fencepost.systems.cassandra.wire.frames import Consistency, Opcode, ServerError
+from fencepost.systems.cassandra.wire.frames import CassandraError, Consistency, Opcode
 from fencepost.systems.cassandra.wire.frames import answer as read_answer
 from tests.systems.cassandra.scripted import APPLIED, REFUSED, VOID, Said, error, rows, serving
 from tests.systems.contract.patience import PATIENCE_S
@@ -78,7 +78,7 @@ def test_a_decided_transaction_that_cannot_be_committed_is_unknown() -> None:
 
 
 def test_what_nobody_foresaw_is_unknown() -> None:
-    doubt = errors.outcome(ServerError(0x4242, "new", None), conditional=False)
+    doubt = errors.outcome(CassandraError(0x4242, "new", None), conditional=False)
     assert isinstance(doubt, Indefinite) and doubt.code == "cql-4242"
 
 

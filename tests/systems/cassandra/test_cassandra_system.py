@@ -16,12 +16,12 @@ from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import Standing
 from fencepost.systems.cassandra import configuration, releases, schema
-from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, Transactions, Writes
+from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, ListsBy, Writes
 from fencepost.systems.cassandra.system import CASSANDRA
 
 LEADERLESS = Placement(nodes=3, system=CASSANDRA)
 IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
-BY_ACCORD = CassandraOptions(transactions=Transactions.ACCORD)
+BY_ACCORD = CassandraOptions(transactions=ListsBy.ACCORD)
 
 
 def place(number: int) -> Place:
@@ -54,7 +54,7 @@ def test_options_and_settings_reach_the_file() -> None:
 
 
 def test_how_to_start_after_a_crash_is_a_question_of_accord() -> None:
-    assert CassandraOptions(after_crash=AfterCrash.UNSAFE, transactions=Transactions.ACCORD).refuse() is None
+    assert CassandraOptions(after_crash=AfterCrash.UNSAFE, transactions=ListsBy.ACCORD).refuse() is None
     refusal = CassandraOptions(after_crash=AfterCrash.UNSAFE).refuse()
     assert refusal is not None and "which is off" in str(refusal)
 
@@ -69,8 +69,8 @@ def test_only_releases_from_6_on_have_accord() -> None:
     assert "--version" in (refused.value.hint or "")
 
 
-@pytest.mark.parametrize("transactions", Transactions)
-def test_only_registers_and_sets_are_ordered_by_accord(transactions: Transactions) -> None:
+@pytest.mark.parametrize("transactions", ListsBy)
+def test_only_registers_and_sets_are_ordered_by_accord(transactions: ListsBy) -> None:
     made: list[str] = []
 
     async def query(statement: str, *_: bytes, **__: object) -> list[dict[str, bytes]]:
@@ -80,7 +80,7 @@ def test_only_registers_and_sets_are_ordered_by_accord(transactions: Transaction
     asyncio.run(schema.create(mock.Mock(query=query), transactions))
     tables = {text.partition("(")[0].split(".")[1].strip(): text for text in made if text.startswith("CREATE TABLE")}
     by_accord = {name for name, text in tables.items() if "transactional_mode = 'full'" in text}
-    wanted = {"pairs", "sets", "lists"} if transactions is Transactions.ACCORD else set()
+    wanted = {"pairs", "sets", "lists"} if transactions is ListsBy.ACCORD else set()
     assert len(tables) > 2 and by_accord == wanted
 
 
@@ -98,7 +98,7 @@ def test_plain_writes_take_the_promise_away() -> None:
     before = CassandraOptions(paxos_variant="v1_without_linearizable_reads_or_rejected_writes")
     assert standing(IN_QUORUM) is standing(before) is Standing.MEASURED
     # Accord orders plain writes, too.
-    in_both = CassandraOptions(writes=Writes.QUORUM, transactions=Transactions.ACCORD)
+    in_both = CassandraOptions(writes=Writes.QUORUM, transactions=ListsBy.ACCORD)
     assert standing(BY_ACCORD) is standing(in_both) is Standing.PROMISED
 
 

@@ -9,7 +9,7 @@ from fencepost.harness.coordination import (
     Granted,
     Held,
     Indefinite,
-    Member,
+    ListedMember,
     NotSent,
     ReadMode,
     Reply,
@@ -19,7 +19,7 @@ from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.options import ConsulOptions
 from fencepost.systems.consul.wire import errors
-from fencepost.systems.consul.wire.calls import Calls, connect
+from fencepost.systems.consul.wire.calls import ConsulCalls, connect
 from tests.systems.http.scripted import Script, answer, play
 
 REMOTE = "rpc error making call: "
@@ -63,7 +63,7 @@ async def raised(request: Awaitable[object]) -> tuple[str, str]:
 def asked(
     answers: Sequence[bytes | None],
     request: Callable[[ConsulClient], Awaitable[object]],
-    made: Callable[[Calls, ConsulOptions], ConsulClient] = ConsulClient,
+    made: Callable[[ConsulCalls, ConsulOptions], ConsulClient] = ConsulClient,
 ) -> tuple[str, str]:
     """The outcome of this request on one connection that got these answers."""
     outcomes = []
@@ -120,7 +120,7 @@ def test_each_row_is_reached_by_an_answer() -> None:
         (
             [answer(200, LISTED)],
             lambda client: client.roster("g", ReadMode.STRONG),
-            ("ok", repr(Roster((Member("m1", b"7", 11), Member("m1", b"8", 14))))),
+            ("ok", repr(Roster((ListedMember("m1", b"7", 11), ListedMember("m1", b"8", 14))))),
         ),
     ],
 )

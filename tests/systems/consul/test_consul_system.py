@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import Part, column_of
+from fencepost.campaigns.kip.columns import KipPart, column_of
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.conditions import promises_in_force
@@ -214,7 +214,7 @@ def test_each_recipe_for_members_has_its_bound_and_the_table_is_about_sessions()
     assert CONSUL.lease_bound(BY_CATALOG).ttls == 1 and CONSUL.lease_bound(ConsulOptions()).ttls == 2
     column = column_of(CONSUL)
     assert column
-    measured = column.recipe(Part.MEMBERSHIP)
+    measured = column.recipe(KipPart.MEMBERSHIP)
     assert measured is not None and measured.title == "session-key/1"
     assert [r.chosen_by for r in column.recipes if r.chosen_by] == ["members=catalog-ttl"]
 

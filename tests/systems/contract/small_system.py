@@ -8,7 +8,7 @@ from fencepost.harness.contract.options import SystemOptions
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import BaseReleases, BaseSystem
-from fencepost.harness.coordination import Interface, ReadMode, Session
+from fencepost.harness.coordination import ClientSession, Interface, ReadMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.verdict import Vocabulary
@@ -51,7 +51,7 @@ class Small(BaseSystem[SmallOptions]):
 
     async def open_client(
         self, place: Place, interface: str, *, connect_timeout_s: float, options: SmallOptions | None = None
-    ) -> Session:
+    ) -> ClientSession:
         raise NotImplementedError
 
 

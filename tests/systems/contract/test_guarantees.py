@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.guarantees import SHARED, read_guarantees, source_of
-from fencepost.harness.history import Disk, Effects, Stops
+from fencepost.harness.history import DiskEffect, Effects, Stops
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, KnownIssue, Standing
 
@@ -84,7 +84,7 @@ def test_sources_issues_and_conditions_are_filled_in(tmp_path: Path) -> None:
         source="Paper (2014), 8",
         known_issue="see Paper (2014), 8",
         issues=(KnownIssue(text="Paper (2014) was late", before=("1.2",), needs=Effects(stops=Stops.POSSIBLE)),),
-        conditions=(MINORITY_DAMAGED, Condition(loss=Disk.UNSYNCED)),
+        conditions=(MINORITY_DAMAGED, Condition(loss=DiskEffect.UNSYNCED)),
     )
 
 

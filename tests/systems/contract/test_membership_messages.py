@@ -19,7 +19,7 @@ from fencepost.systems.kafka.server.health import latest
 from fencepost.systems.kafka.server.storage import Voter
 from fencepost.systems.kafka.wire.codec import decode, encode
 from fencepost.systems.kafka.wire.messages import ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, Api
-from fencepost.systems.kafka.wire.values import Quorum, Replica
+from fencepost.systems.kafka.wire.values import MetadataQuorum, QuorumReplica
 from fencepost.systems.zookeeper.membership import fixed
 from fencepost.systems.zookeeper.system import ZOOKEEPER
 from fencepost.systems.zookeeper.wire import reconfiguration
@@ -146,17 +146,19 @@ def test_a_kraft_cluster_finds_its_quorum_by_addresses_and_a_joiner_has_a_new_di
 
 
 def test_a_directory_that_is_gone_is_not_taken_for_the_node() -> None:
-    def replica(node: int, fetched_ms: int, directory: str) -> Replica:
-        return Replica(node, 5, fetched_ms, fetched_ms, directory)
+    def replica(node: int, fetched_ms: int, directory: str) -> QuorumReplica:
+        return QuorumReplica(node, 5, fetched_ms, fetched_ms, directory)
 
-    quorum = Quorum(1, 4, 5, (replica(1, 90, "a"), replica(3, 80, "new")), (replica(3, 10, "old"), replica(4, 9, "b")))
+    quorum = MetadataQuorum(
+        1, 4, 5, (replica(1, 90, "a"), replica(3, 80, "new")), (replica(3, 10, "old"), replica(4, 9, "b"))
+    )
     assert {one.node: one.directory for one in latest(quorum)} == {1: "a", 3: "new", 4: "b"}
     returning = replace_observers(quorum, replica(4, 20, "c"))
     assert {one.node: one.directory for one in latest(returning)}[4] == "c"
 
 
-def replace_observers(quorum: Quorum, *more: Replica) -> Quorum:
-    return Quorum(quorum.leader, quorum.epoch, quorum.high_watermark, quorum.voters, (*more, *quorum.observers))
+def replace_observers(quorum: MetadataQuorum, *more: QuorumReplica) -> MetadataQuorum:
+    return MetadataQuorum(quorum.leader, quorum.epoch, quorum.high_watermark, quorum.voters, (*more, *quorum.observers))
 
 
 # ZooKeeper

@@ -11,7 +11,7 @@ import uvloop
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.systems.etcd.wire import errors
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
-from fencepost.systems.etcd.wire.grpc_call import Status, connect
+from fencepost.systems.etcd.wire.grpc_call import GrpcStatus, connect
 from tests.systems.contract.patience import refused_port, until
 from tests.systems.etcd import etcd_scripts as scripts
 from tests.systems.etcd.whole_client import EtcdClient
@@ -81,7 +81,9 @@ ANSWERS = [
 def test_every_row_and_every_status_is_tried() -> None:
     assert {row.code for row in errors.TABLE.values()} == {row for *_, row in ANSWERS}
     assert {code.name for code in grpc.StatusCode} - {"OK"} == {status for status, *_ in ANSWERS}
-    assert {code.name: code.value[0] for code in grpc.StatusCode} == {status.name: status.value for status in Status}
+    assert {code.name: code.value[0] for code in grpc.StatusCode} == {
+        status.name: status.value for status in GrpcStatus
+    }
 
 
 def test_the_table_is_of_distinct_rows_with_reasons() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.coordination import NotSent
 from fencepost.systems.etcd.wire.grpc_call import connect
-from fencepost.systems.etcd.wire.http2 import Connection
+from fencepost.systems.etcd.wire.http2 import Http2Connection
 from tests.systems.contract.patience import PATIENCE_S, until
 from tests.systems.etcd import etcd_wire as wire
 from tests.systems.etcd.etcd_wire import LOOPS, begun, outcome, playing
@@ -359,7 +359,7 @@ _FRAMES = st.builds(
 @settings(deadline=None)
 def test_whatever_comes_every_request_ends_once_or_waits(parts: list[bytes], cuts: list[int], acks: bool) -> None:
     async def scenario() -> None:
-        connection = Connection("here")
+        connection = Http2Connection("here")
         transport = _Transport()
         connection.connection_made(transport)
         connection.data_received(wire.settings())

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.history import Claim
-from fencepost.systems.etcd.health import Health
+from fencepost.systems.etcd.health import EtcdHealth
 from fencepost.systems.etcd.question import EtcdQuestion
 from fencepost.systems.etcd.system import disagreement
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
@@ -155,20 +155,24 @@ def test_a_silent_connection_is_replaced_only_after_it_had_answered() -> None:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        ([Health(node="n1", leader=1, term=2), Health(node="n2", leader=1, term=2)], None),
+        ([EtcdHealth(node="n1", leader=1, term=2), EtcdHealth(node="n2", leader=1, term=2)], None),
         (
-            [Health(node="n1", leader=1, term=2), Health(node="n2", leader=1, term=3)],
+            [EtcdHealth(node="n1", leader=1, term=2), EtcdHealth(node="n2", leader=1, term=3)],
             "the members disagree: n1 follows 1 in term 2, n2 follows 1 in term 3",
         ),
         (
-            [Health(node="n1", leader=1, term=2), Health(node="n2", leader=31, term=2)],
+            [EtcdHealth(node="n1", leader=1, term=2), EtcdHealth(node="n2", leader=31, term=2)],
             "the members disagree: n1 follows 1 in term 2, n2 follows 1f in term 2",
         ),
         (
-            [Health(node="n1", wrong="it is late"), Health(node="n2", leader=1, term=2), Health(node="n3", wrong="no")],
+            [
+                EtcdHealth(node="n1", wrong="it is late"),
+                EtcdHealth(node="n2", leader=1, term=2),
+                EtcdHealth(node="n3", wrong="no"),
+            ],
             "n1: it is late; n3: no",
         ),
     ],
 )
-def test_health_is_agreement(found: list[Health], expected: str | None) -> None:
+def test_health_is_agreement(found: list[EtcdHealth], expected: str | None) -> None:
     assert disagreement(found) == expected

@@ -15,7 +15,7 @@ from fencepost.harness.history import Claim
 from fencepost.systems.example.client import ExampleClient, ExampleQuestion, connect
 from fencepost.systems.example.journal import Journal
 from fencepost.systems.example.server import Server
-from fencepost.systems.example.store import Command, Store
+from fencepost.systems.example.store import Command, ExampleStore
 
 NAMES = ("n1", "n2", "n3")
 WRITE = {"op": "write", "key": "r1", "value": "5"}
@@ -40,7 +40,7 @@ def test_a_journal_is_read_back_without_the_line_that_a_crash_cut_off(tmp_path: 
 
 
 def test_commands_change_the_store_or_say_why_not() -> None:
-    store = Store()
+    store = ExampleStore()
     commands: list[Command] = [
         {"op": "read", "key": "r1"},
         WRITE,

@@ -14,7 +14,7 @@ from fencepost.harness.runtime.network import Effect, Link
 from fencepost.systems.kafka.client.client import KafkaNode
 from fencepost.systems.kafka.client.question import QuorumQuestion
 from fencepost.systems.kafka.server.log_lines import read_role_change
-from fencepost.systems.kafka.wire.values import ALL_BROKERS, PartitionView
+from fencepost.systems.kafka.wire.values import ALL_BROKERS, ToldPartition
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, once
 from tests.systems.kafka.kafka_scenarios import (
     CONTROLLER_PORT,
@@ -127,7 +127,7 @@ async def _before(lab: Lab, names: dict[int, str], attempt: int) -> _Before:
         }
         led_by_old, cut_off = await led_by(lab, strict, leader)
         led_by_other, majority = await led_by(lab, strict, followers[0])
-        views: list[PartitionView] = []
+        views: list[ToldPartition] = []
 
         async def known() -> bool:
             views[:] = (await cut_off.metadata([single])).topics[0].partitions

@@ -20,7 +20,7 @@ from fencepost.systems.kafka.client.partition_logs import ACKS_ALL, EARLIEST
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.systems.kafka.server import start as server
-from fencepost.systems.kafka.wire.errors import Kind, answered
+from fencepost.systems.kafka.wire.errors import RequestKind, answered
 from fencepost.systems.kafka.wire.messages import PRODUCE
 from fencepost.systems.kafka.wire.records import Producer, write_batch
 from fencepost.systems.kafka.wire.values import ALL_BROKERS, Resource, ResourceType
@@ -305,7 +305,7 @@ async def damaged(broker: KafkaNode) -> None:
         topic_data=[of_topic(name="log", partition_data=[partition])],
     )
     answer = await broker.connection.request(PRODUCE, asked)
-    raise answered(Kind.PRODUCE, answer.responses[0].partition_responses[0].error_code)
+    raise answered(RequestKind.PRODUCE, answer.responses[0].partition_responses[0].error_code)
 
 
 async def questions(place: Place) -> dict[str, Any]:

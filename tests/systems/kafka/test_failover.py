@@ -20,9 +20,18 @@ from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite
 from fencepost.harness.history import Claim
 from fencepost.systems.kafka.failover import change_probe, probes
-from fencepost.systems.kafka.failover.cell import AMOUNTS, ENDS, PHASES, Cell, Ending, Sample, measured, topics
+from fencepost.systems.kafka.failover.cell import (
+    AMOUNTS,
+    ENDS,
+    PHASES,
+    FailoverCell,
+    FailoverEnding,
+    FailoverSample,
+    measured,
+    topics,
+)
 from fencepost.systems.kafka.failover.change_probe import ChangeProbe, longest_gap_s
-from fencepost.systems.kafka.failover.cluster import Cluster
+from fencepost.systems.kafka.failover.cluster import FailoverCluster
 from fencepost.systems.kafka.failover.document import Curve, costs, document, read_document, seconds, table
 from fencepost.systems.kafka.failover.growth import fit
 from fencepost.systems.kafka.failover.load_time import load_time_s
@@ -179,8 +188,10 @@ def test_electing_leaders_travels_as_the_protocol_says() -> None:
     assert decode(ElectLeadersResponse, 2, True, answer, 0).error_code == 41
 
 
-def _sample(system: str, partitions: int, ending: Ending, value: float | None, load_s: float | None) -> Sample:
-    return Sample(
+def _sample(
+    system: str, partitions: int, ending: FailoverEnding, value: float | None, load_s: float | None
+) -> FailoverSample:
+    return FailoverSample(
         system=system,
         partitions=partitions,
         ending=ending,
@@ -215,7 +226,7 @@ def test_the_document_has_medians_growth_and_every_sample() -> None:
     curve = _curve()
     made = json.loads(json.dumps(document(curve)))
     assert curve.incomplete == [] == made["incomplete"]
-    assert len(made["figures"]) == 2 * 2 * 3 * len(measured(Ending.KILL)) and len(made["samples"]) == 36
+    assert len(made["figures"]) == 2 * 2 * 3 * len(measured(FailoverEnding.KILL)) and len(made["samples"]) == 36
     figure = next(
         f
         for f in made["figures"]
@@ -229,18 +240,18 @@ def test_the_document_has_medians_growth_and_every_sample() -> None:
 
 def test_what_is_missing_is_said_and_never_filled_in() -> None:
     whole = _curve(times=4)
-    assert len(whole.incomplete) == 2 * 2 * 3 * len(measured(Ending.KILL))
+    assert len(whole.incomplete) == 2 * 2 * 3 * len(measured(FailoverEnding.KILL))
     assert "kraft, 10 partitions, kill: first accepted metadata change: 3 of 4" in whole.incomplete
     holed = Curve(
         systems=("kraft",),
         versions={"kraft": "4.3.1"},
         partitions=(10, 100),
         times=1,
-        samples=(_sample("kraft", 10, Ending.KILL, None, None),),
+        samples=(_sample("kraft", 10, FailoverEnding.KILL, None, None),),
         failures=("kraft, 100 partitions: not begun before the deadline",),
     )
-    assert holed.figure("kraft", Ending.KILL, "metadata_s", 10).median_s is None
-    assert holed.growth("kraft", Ending.KILL, "metadata_s") is None
+    assert holed.figure("kraft", FailoverEnding.KILL, "metadata_s", 10).median_s is None
+    assert holed.growth("kraft", FailoverEnding.KILL, "metadata_s") is None
     assert {row[3] for row in table(holed)[1:]} == {"not measured"}
     shown = page(holed)
     assert "not begun before the deadline" in shown and "not measured" in shown
@@ -254,9 +265,9 @@ def test_the_picture_is_well_formed_and_has_a_mark_for_each_median() -> None:
     titles = [
         mark.findtext(f"{space}title") or "" for mark in svg.iter() if mark.tag in (f"{space}circle", f"{space}rect")
     ]
-    assert sum("median" in said for said in titles) == 2 * 2 * 3 * len(measured(Ending.KILL))
+    assert sum("median" in said for said in titles) == 2 * 2 * 3 * len(measured(FailoverEnding.KILL))
     lines = [line for line in svg.iter(f"{space}line") if "fit" in (line.get("class") or "")]
-    assert len(lines) == 2 * 2 * len(measured(Ending.KILL))
+    assert len(lines) == 2 * 2 * len(measured(FailoverEnding.KILL))
     for mark in svg.iter(f"{space}circle"):
         assert 0 <= float(mark.get("cx") or -1) <= 1200
     assert "kafka-zk, 5,000 partitions: median 2.00 s of 3" in titles
@@ -270,7 +281,9 @@ def test_the_documents_section_says_what_was_measured_and_what_was_not() -> None
     again = read_document(json.loads(json.dumps(document(curve))))
     assert again == curve
     said = section(again)
-    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len((*measured(Ending.KILL), *AMOUNTS))
+    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len(
+        (*measured(FailoverEnding.KILL), *AMOUNTS)
+    )
     assert any(line.startswith("Missing: ") and "3 of 4" in line for line in said)
     assert not any(line.startswith("Missing") for line in section(_curve()))
 
@@ -305,8 +318,8 @@ def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
     """One may read its node's log from the beginning, which after some endings takes longer than an answer may."""
     made: list[_Asked] = []
     places = {name: SimpleNamespace(roles=("broker",), dial=lambda port: ("127.0.0.1", port)) for name in ("n1", "n2")}
-    cell = Cell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
-    cluster = Cluster(cell, {}, cast(Any, places), cast(Any, None))
+    cell = FailoverCell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
+    cluster = FailoverCluster(cell, {}, cast(Any, places), cast(Any, None))
     cluster.system = cast(Any, SimpleNamespace(profile=KAFKA_ZK.profile, question=lambda place, subject: _made(made)))
 
     async def ask() -> list[str | None]:
@@ -385,14 +398,14 @@ def test_each_way_of_ending_has_a_sentence_on_its_cost() -> None:
 def _migrated() -> Curve:
     """A migration at three sizes beside one system without phases, which was not measured."""
     samples = [
-        Sample(
+        FailoverSample(
             system="kafka-bridge",
             partitions=partitions,
             ending=phase,
             ended="",
             gap_s=0.5 + partitions / 1000,
             phase_s=10.0,
-            load_s=0.1 if phase is Ending.HYBRID else None,
+            load_s=0.1 if phase is FailoverEnding.HYBRID else None,
         )
         for partitions in (10, 1000, 5000)
         for phase in PHASES

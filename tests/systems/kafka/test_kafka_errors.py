@@ -20,7 +20,7 @@ from kafka.protocol.producer.transaction import AddPartitionsToTxnResponse, EndT
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.systems.kafka.client import transactions
 from fencepost.systems.kafka.client.client import KafkaNode, open_node
-from fencepost.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
+from fencepost.systems.kafka.wire.errors import CODES, RequestKind, ServerDoubt, ServerRefusal, answered
 from fencepost.systems.kafka.wire.records import Producer
 from fencepost.systems.kafka.wire.values import (
     ALL_BROKERS,
@@ -38,28 +38,28 @@ from tests.systems.contract.patience import PATIENCE_S
 #: mistake loses acknowledged changes without anybody's noticing.
 ALWAYS: Final = {29, 31, 35, 42, 53, 54}
 DEFINITE: Final = {
-    Kind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89, 91, 92, 93},
-    Kind.FORWARDED: ALWAYS | {17, 40, 44, 73, 92, 93},
-    Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89, 91, 92, 93},
-    Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
-    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 51, 59, 76, 87, 90, 120},
-    Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90, 120},
-    Kind.GROUP: ALWAYS | {22, 24, 25, 27},
-    Kind.VOTERS: ALWAYS | {125, 126, 127},
-    Kind.READ: set(CODES),
-    Kind.VALIDATE: set(CODES),
+    RequestKind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89, 91, 92, 93},
+    RequestKind.FORWARDED: ALWAYS | {17, 40, 44, 73, 92, 93},
+    RequestKind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89, 91, 92, 93},
+    RequestKind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
+    RequestKind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 51, 59, 76, 87, 90, 120},
+    RequestKind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90, 120},
+    RequestKind.GROUP: ALWAYS | {22, 24, 25, 27},
+    RequestKind.VOTERS: ALWAYS | {125, 126, 127},
+    RequestKind.READ: set(CODES),
+    RequestKind.VALIDATE: set(CODES),
 }
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_exactly_these_codes_are_definite(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", RequestKind)
+def test_exactly_these_codes_are_definite(kind: RequestKind) -> None:
     found = {number for number in CODES if isinstance(answered(kind, number), Definite)}
     assert found == DEFINITE[kind]
 
 
-@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("kind", RequestKind)
 @pytest.mark.parametrize("number", [-999, 4, 11, 134, 32767])
-def test_a_code_that_is_not_in_the_table_proves_nothing(kind: Kind, number: int) -> None:
+def test_a_code_that_is_not_in_the_table_proves_nothing(kind: RequestKind, number: int) -> None:
     doubt = answered(kind, number, "text")
     assert isinstance(doubt, Indefinite)
     assert (doubt.code, doubt.number) == ("unknown-code", number)
@@ -74,24 +74,24 @@ def test_words_differ_and_reasons_are_given() -> None:
 @pytest.mark.parametrize(
     ("kind", "number", "definite"),
     [
-        (Kind.CHANGE, 41, False),  # a controller that resigns fails what it has appended with it
-        (Kind.VALIDATE, 41, True),
-        (Kind.PRODUCE, 6, False),
-        (Kind.PRODUCE, 20, False),
-        (Kind.PRODUCE, 7, False),
-        (Kind.PRODUCE, 19, True),
-        (Kind.ALLOCATE, 14, True),
-        (Kind.FORWARDED, 37, False),  # and the partitions, or the credential that is gone
-        (Kind.FORWARDED, 91, False),
-        (Kind.FORWARDED, 36, False),  # a broker asks twice: the topic may be this request's own
-        (Kind.ZOOKEEPER, 36, False),
-        (Kind.CHANGE, 36, True),
-        (Kind.TRANSACTION, 16, False),  # also when its log took what was asked, and then another one took over
-        (Kind.TRANSACTION, 51, True),
-        (Kind.PRODUCE, 51, True),  # asked before the append, in transactions of version 2
+        (RequestKind.CHANGE, 41, False),  # a controller that resigns fails what it has appended with it
+        (RequestKind.VALIDATE, 41, True),
+        (RequestKind.PRODUCE, 6, False),
+        (RequestKind.PRODUCE, 20, False),
+        (RequestKind.PRODUCE, 7, False),
+        (RequestKind.PRODUCE, 19, True),
+        (RequestKind.ALLOCATE, 14, True),
+        (RequestKind.FORWARDED, 37, False),  # and the partitions, or the credential that is gone
+        (RequestKind.FORWARDED, 91, False),
+        (RequestKind.FORWARDED, 36, False),  # a broker asks twice: the topic may be this request's own
+        (RequestKind.ZOOKEEPER, 36, False),
+        (RequestKind.CHANGE, 36, True),
+        (RequestKind.TRANSACTION, 16, False),  # also when its log took what was asked, and then another one took over
+        (RequestKind.TRANSACTION, 51, True),
+        (RequestKind.PRODUCE, 51, True),  # asked before the append, in transactions of version 2
     ],
 )
-def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> None:
+def test_the_rows_that_matter_most(kind: RequestKind, number: int, definite: bool) -> None:
     assert isinstance(answered(kind, number), ServerRefusal if definite else ServerDoubt)
 
 
@@ -183,34 +183,34 @@ def described(number: int) -> DataContainer:
     return DescribeTransactionsResponse(transaction_states=[state])
 
 
-REQUESTS: Final[list[tuple[str, Call, Callable[[int], DataContainer], dict[str, Kind]]]] = [
+REQUESTS: Final[list[tuple[str, Call, Callable[[int], DataContainer], dict[str, RequestKind]]]] = [
     (
         name,
         call,
         answer,
-        {"controller": Kind.CHANGE, "broker": Kind.FORWARDED, "zookeeper": Kind.ZOOKEEPER}
+        {"controller": RequestKind.CHANGE, "broker": RequestKind.FORWARDED, "zookeeper": RequestKind.ZOOKEEPER}
         if kind is None
         else dict.fromkeys(("controller", "broker", "zookeeper"), kind),
     )
     for name, call, answer, kind in [
         ("create", lambda c: c.create_topic("t"), create, None),
-        ("validate", lambda c: c.create_topic("t", validate_only=True), create, Kind.VALIDATE),
+        ("validate", lambda c: c.create_topic("t", validate_only=True), create, RequestKind.VALIDATE),
         ("delete", lambda c: c.delete_topic("t"), delete, None),
         ("alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v"), alter, None),
-        ("try alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v", validate_only=True), alter, Kind.VALIDATE),
-        ("read config", lambda c: c.read_config(ALL_BROKERS, "k"), describe, Kind.READ),
-        ("producer id", lambda c: c.allocate_producer_id(), producer_id, Kind.ALLOCATE),
-        ("produce", lambda c: c.logs.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
-        ("fetch", lambda c: c.logs.fetch("t", 0, 5), lambda number: fetched(error_code=number), Kind.READ),
-        ("fetch refused", lambda c: c.logs.fetch("t", 0, 5), fetch_refused, Kind.READ),
-        ("position", lambda c: c.logs.position("t", 0), position, Kind.READ),
-        ("quorum", lambda c: c.describe_quorum(), quorum, Kind.READ),
-        ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, Kind.READ),
-        ("coordinator", lambda c: transactions.find_coordinator(c, "e"), coordinator, Kind.READ),
-        ("begin", lambda c: transactions.init_producer(c, "e", timeout_ms=1), producer_id, Kind.TRANSACTION),
-        ("open", lambda c: transactions.add_partition(c, "e", BY, "t", 0), added, Kind.TRANSACTION),
-        ("commit", lambda c: transactions.end_transaction(c, "e", BY, commit=True), ended, Kind.TRANSACTION),
-        ("describe", lambda c: transactions.describe_transaction(c, "e"), described, Kind.READ),
+        ("try alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v", validate_only=True), alter, RequestKind.VALIDATE),
+        ("read config", lambda c: c.read_config(ALL_BROKERS, "k"), describe, RequestKind.READ),
+        ("producer id", lambda c: c.allocate_producer_id(), producer_id, RequestKind.ALLOCATE),
+        ("produce", lambda c: c.logs.produce("t", 0, [b"x"]), produced, RequestKind.PRODUCE),
+        ("fetch", lambda c: c.logs.fetch("t", 0, 5), lambda number: fetched(error_code=number), RequestKind.READ),
+        ("fetch refused", lambda c: c.logs.fetch("t", 0, 5), fetch_refused, RequestKind.READ),
+        ("position", lambda c: c.logs.position("t", 0), position, RequestKind.READ),
+        ("quorum", lambda c: c.describe_quorum(), quorum, RequestKind.READ),
+        ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, RequestKind.READ),
+        ("coordinator", lambda c: transactions.find_coordinator(c, "e"), coordinator, RequestKind.READ),
+        ("begin", lambda c: transactions.init_producer(c, "e", timeout_ms=1), producer_id, RequestKind.TRANSACTION),
+        ("open", lambda c: transactions.add_partition(c, "e", BY, "t", 0), added, RequestKind.TRANSACTION),
+        ("commit", lambda c: transactions.end_transaction(c, "e", BY, commit=True), ended, RequestKind.TRANSACTION),
+        ("describe", lambda c: transactions.describe_transaction(c, "e"), described, RequestKind.READ),
     ]
 ]
 ROLES: Final = {"controller": CONTROLLER, "broker": BROKER, "zookeeper": ZOOKEEPER_BROKER}
@@ -221,7 +221,7 @@ ROLES: Final = {"controller": CONTROLLER, "broker": BROKER, "zookeeper": ZOOKEEP
     ("name", "call", "answer", "kinds"), REQUESTS, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_every_request_ends_by_the_table(
-    role: str, name: str, call: Call, answer: Callable[[int], DataContainer], kinds: dict[str, Kind]
+    role: str, name: str, call: Call, answer: Callable[[int], DataContainer], kinds: dict[str, RequestKind]
 ) -> None:
     async def scenario() -> dict[int, Any]:
         numbers = iter(sorted(CODES))

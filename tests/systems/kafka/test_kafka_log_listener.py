@@ -9,7 +9,7 @@ import pytest
 from kafka.protocol.consumer.fetch import FetchResponse
 
 from fencepost.harness.coordination import Definite
-from fencepost.systems.kafka.client.client import KafkaNode, Role
+from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
 from fencepost.systems.kafka.client.log_listener import KafkaLogListener
 from fencepost.systems.kafka.protocols import LogPiece
 from fencepost.systems.kafka.server import versions
@@ -28,7 +28,7 @@ SNAPSHOT: Final = PARTITION.SnapshotId(end_offset=12, epoch=2)
 class Leader:
     """A node that answers the requests of its connection, in order, and keeps them."""
 
-    def __init__(self, *answers: Any, role: Role = Role.CONTROLLER) -> None:
+    def __init__(self, *answers: Any, role: ListenerRole = ListenerRole.CONTROLLER) -> None:
         self.role = role
         self.connection = self
         self.asked: list[Any] = []
@@ -97,7 +97,7 @@ def test_the_request_names_no_replica_and_the_epoch_that_the_node_told_last() ->
 
 
 def test_only_controllers_are_asked() -> None:
-    broker = Leader(role=Role.BROKER)
+    broker = Leader(role=ListenerRole.BROKER)
     assert listened(broker, (0, 0)) == ["no-metadata-log"]
     assert not broker.asked
 

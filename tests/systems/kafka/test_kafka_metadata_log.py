@@ -14,7 +14,7 @@ from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.kraft.metadata_log import read_archive, read_files
 from fencepost.systems.kafka.server import storage, versions
-from fencepost.systems.kafka.wire.codec import Malformed, layout_of
+from fencepost.systems.kafka.wire.codec import MalformedMessage, layout_of
 from fencepost.systems.kafka.wire.metadata_entries import newest_version
 from fencepost.systems.kafka.wire.metadata_records import records
 from fencepost.systems.kafka.wire.records import write_batch
@@ -98,7 +98,7 @@ def test_a_wrong_byte_is_the_end_at_the_very_end_and_malformed_before() -> None:
     assert log_of(bytes(data)).torn
     data = bytearray(REAL["4.3.1"])
     data[batch_ends(REAL["4.3.1"])[3] - 3] ^= 1
-    with pytest.raises(Malformed, match=r"0{20}\.log, byte \d+: .*checksum"):
+    with pytest.raises(MalformedMessage, match=r"0{20}\.log, byte \d+: .*checksum"):
         log_of(bytes(data))
 
 
@@ -109,7 +109,7 @@ def test_zeros_behind_the_last_batch_are_room_not_entries() -> None:
 
 def test_a_torn_segment_that_another_one_follows_is_malformed() -> None:
     data = REAL["4.3.1"]
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         read_files({SEGMENT: data[:-1], f"{99:020d}.log": b""}, "n1")
 
 

@@ -18,7 +18,7 @@ from fencepost.systems.kafka.client.question import (
     ViewQuestion,
 )
 from fencepost.systems.kafka.server.log_lines import BEGINS, Layer, RoleChange, read_role_change
-from fencepost.systems.kafka.wire.connection import Connection
+from fencepost.systems.kafka.wire.connection import KafkaConnection
 from tests.fakes.kafka_broker import (
     BROKER,
     CLOSE,
@@ -153,7 +153,7 @@ async def give_up(question: Question, fake: FakeNode) -> None:
         await asking
 
 
-def line_of(question: Question) -> Connection:
+def line_of(question: Question) -> KafkaConnection:
     """The connection in use."""
     line = question._line._line
     assert line is not None

@@ -20,7 +20,7 @@ from kafka.protocol.producer.produce import ProduceResponse
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.server import versions
-from fencepost.systems.kafka.wire.codec import Malformed, decode, encode, layout_of, read_varint, varint
+from fencepost.systems.kafka.wire.codec import MalformedMessage, decode, encode, layout_of, read_varint, varint
 from fencepost.systems.kafka.wire.crc32c import by_table, crc32c
 from fencepost.systems.kafka.wire.messages import Api
 from fencepost.systems.kafka.wire.records import Producer, read_batches, write_batch
@@ -198,7 +198,7 @@ def test_where_it_is_missing_nothing_is_started(monkeypatch: pytest.MonkeyPatch)
 def test_no_piece_of_an_answer_is_one_and_nothing_may_follow_it(real: Exchange) -> None:
     answer = real.answer[4 + real.flexible :]
     for wrong in (*(answer[:length] for length in range(len(answer))), answer + b"\0"):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedMessage):
             decode(real.api.response, real.version, real.flexible, wrong)
 
 
@@ -206,7 +206,7 @@ def test_no_piece_of_an_answer_is_one_and_nothing_may_follow_it(real: Exchange) 
 @given(st.sampled_from(EVERY_VERSION), st.binary(max_size=300))
 def test_any_bytes_are_a_message_or_malformed(which: tuple[Api[Any, Any], int], raw: bytes) -> None:
     api, version = which
-    with contextlib.suppress(Malformed):
+    with contextlib.suppress(MalformedMessage):
         decode(api.response, version, version >= api.flexible, raw)
 
 
@@ -223,7 +223,7 @@ def test_unknown_tagged_fields_are_passed_over_and_known_ones_read() -> None:
     (read,) = decode(ProduceResponse, 10, True, more).responses[0].partition_responses
     assert (read.index, read.current_leader) == (3, leader)
     for wrong in (b"\1\0\x08" + tags[3:-2] + b"\0", b"\1\x4d\x05x"):
-        with pytest.raises(Malformed):
+        with pytest.raises(MalformedMessage):
             decode(ProduceResponse, 10, True, raw.replace(tags, wrong))
 
 
@@ -233,16 +233,16 @@ def test_unknown_tagged_fields_are_passed_over_and_known_ones_read() -> None:
 def test_varints(value: int, raw: str) -> None:
     assert varint(value).hex() == raw
     assert read_varint(bytes.fromhex(raw), 0) == (value, len(raw) // 2)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         read_varint(b"\xff" * 6, 0)
 
 
 def test_null_where_there_must_be_a_value_is_malformed() -> None:
     one_topic = struct.pack(">ii", 0, 1)
     decode(DeleteTopicsResponse, 1, False, one_topic + struct.pack(">hh", 0, 0))
-    with pytest.raises(Malformed, match="null as name"):
+    with pytest.raises(MalformedMessage, match="null as name"):
         decode(DeleteTopicsResponse, 1, False, one_topic + struct.pack(">hh", -1, 0))
-    with pytest.raises(Malformed, match="null as responses"):
+    with pytest.raises(MalformedMessage, match="null as responses"):
         decode(DeleteTopicsResponse, 1, False, struct.pack(">ii", 0, -1))
 
 
@@ -273,7 +273,7 @@ def test_a_changed_byte_never_passes(values: list[bytes], data: st.DataObject) -
     raw = bytearray(write_batch(values, timestamp_ms=5))
     at = data.draw(st.integers(16, len(raw) - 1))
     raw[at] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedMessage):
         read_batches(bytes(raw), 0)
 
 
@@ -324,7 +324,7 @@ def test_batches_that_others_write() -> None:
     ],
 )
 def test_a_batch_that_is_wrong_is_named(raw: bytes, why: str) -> None:
-    with pytest.raises(Malformed, match=re.escape(why)):
+    with pytest.raises(MalformedMessage, match=re.escape(why)):
         read_batches(raw, 0)
 
 

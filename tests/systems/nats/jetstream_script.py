@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from fencepost.systems.nats.stream import STREAM
-from fencepost.systems.nats.wire.connection import Connection, connect
+from fencepost.systems.nats.wire.connection import NatsConnection, connect
 from tests.systems.contract.patience import PATIENCE_S
 
 INFO: Final = {"server_id": "NAME", "client_id": 7, "headers": True}
@@ -116,5 +116,5 @@ def frame(inbox: bytes, headers: bytes, payload: bytes) -> bytes:
     return b"HMSG %b 1 %d %d\r\n%b%b\r\n" % (inbox, len(headers), len(headers) + len(payload), headers, payload)
 
 
-async def connected(port: int) -> Connection:
+async def connected(port: int) -> NatsConnection:
     return await connect("127.0.0.1", port, PATIENCE_S)

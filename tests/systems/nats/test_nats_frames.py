@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.systems.nats.wire.frames import Control, Message, frame_at, publish
+from fencepost.systems.nats.wire.frames import ControlLine, Message, frame_at, publish
 
 BYTES = (
     b'INFO {"server_id":"A"}\r\n'
@@ -14,17 +14,17 @@ BYTES = (
     b"-ERR 'Stale Connection'\r\n"
 )
 FRAMES = [
-    Control("INFO", b'{"server_id":"A"}'),
-    Control("PING", b""),
+    ControlLine("INFO", b'{"server_id":"A"}'),
+    ControlLine("PING", b""),
     Message("in.1", 1, {}, b"hello"),
     Message("in.2", 1, {}, b"", 0, "back"),
     Message("in.3", 1, {}, b"", 503),
     Message("in.4", 2, {"nats-sequence": "12"}, b"\r\n", 0, "back"),
-    Control("-ERR", b"'Stale Connection'"),
+    ControlLine("-ERR", b"'Stale Connection'"),
 ]
 
 
-def read(received: bytes, at: int = 0) -> tuple[list[Message | Control], int]:
+def read(received: bytes, at: int = 0) -> tuple[list[Message | ControlLine], int]:
     frames = []
     while (found := frame_at(received, at)) is not None:
         frames.append(found[0])

@@ -16,9 +16,9 @@ from fencepost.harness.runtime.node import Place
 from fencepost.systems.nats import administration, configuration
 from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.options import NatsOptions
-from fencepost.systems.nats.raftz import META_GROUP, META_LEADER, Group, parsed_group
+from fencepost.systems.nats.raftz import META_GROUP, META_LEADER, RaftGroup, parsed_group
 from fencepost.systems.nats.system import NATS
-from fencepost.systems.nats.wire.connection import Connection, connect
+from fencepost.systems.nats.wire.connection import NatsConnection, connect
 from tests.systems.contract.patience import PATIENCE_S
 from tests.systems.nats.jetstream_script import INFO, connected, refusal, serving, speaking
 
@@ -28,7 +28,7 @@ def stream(leader: str, *replicas: tuple[str, bool], wanted: int = 3) -> dict[st
     return {"config": {"name": "S", "num_replicas": wanted}, "cluster": {"leader": leader, "replicas": named}}
 
 
-async def asked(answer: dict[str, Any] | tuple[bytes, bytes], ask: Callable[[Connection], Awaitable[Any]]) -> Any:
+async def asked(answer: dict[str, Any] | tuple[bytes, bytes], ask: Callable[[NatsConnection], Awaitable[Any]]) -> Any:
     """What `ask` makes of a server that answers every request so."""
     given = answer if isinstance(answer, tuple) else (b"", json.dumps(answer).encode())
     async with serving(lambda subject, headers, payload: given) as port:
@@ -84,7 +84,7 @@ def test_a_server_is_removed_once_the_meta_group_does_not_name_it(
 ) -> None:
     by_name = {META_GROUP: group(*meta), "S-R3F-1": group(*stream_group)}
 
-    async def told(place: Place, timeout_s: float) -> dict[str, Group]:
+    async def told(place: Place, timeout_s: float) -> dict[str, RaftGroup]:
         return by_name
 
     monkeypatch.setattr("fencepost.systems.nats.membership.groups", told)
@@ -98,15 +98,15 @@ def test_a_server_is_removed_once_the_meta_group_does_not_name_it(
         asyncio.run(membership.is_removed("n3", at="n1", timeout_s=1))
 
 
-def group(*names: str) -> Group:
+def group(*names: str) -> RaftGroup:
     members = {name: name.upper() for name in names}
-    return Group(leads=True, term=1, leader=names[0], size=len(names), quorum=2, members=members)
+    return RaftGroup(leads=True, term=1, leader=names[0], size=len(names), quorum=2, members=members)
 
 
 def test_a_cluster_is_not_healthy_while_a_server_is_out_of_the_meta_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    views: dict[tuple[str, str], Group | None] = {}
+    views: dict[tuple[str, str], RaftGroup | None] = {}
 
-    async def viewed(place: Place, subject: str) -> Group | None:
+    async def viewed(place: Place, subject: str) -> RaftGroup | None:
         return views.get((place.name, subject))
 
     monkeypatch.setattr("fencepost.systems.nats.system._view", viewed)

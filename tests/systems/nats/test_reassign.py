@@ -19,7 +19,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Placement
-from fencepost.systems.nats.placing import PlacesReplicas, Replica
+from fencepost.systems.nats.placing import PlacesReplicas, StreamReplica
 from fencepost.systems.nats.reassign import Reassign
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -41,14 +41,14 @@ class FakeReplicas:
     lingering: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)
 
-    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, Replica]:
+    async def held(self, at: str, *, timeout_s: float) -> Mapping[str, StreamReplica]:
         await asyncio.sleep(0)
         if at in self.mute:
             raise Indefinite("timeout")
         if at not in self.holders and at not in self.lingering:
             return {}
         members = frozenset(self.holders)
-        return {"S": Replica(members=members, size=len(members), leads=at == self.holders[0])}
+        return {"S": StreamReplica(members=members, size=len(members), leads=at == self.holders[0])}
 
     async def scale(self, count: int, *, through: str, timeout_s: float) -> None:
         self._answer(f"scale to {count} through {through}")

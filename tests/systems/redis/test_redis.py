@@ -14,7 +14,7 @@ from fencepost.harness.runtime.node import Place
 from fencepost.systems.redis.client import RedisClient
 from fencepost.systems.redis.options import RedisOptions
 from fencepost.systems.redis.system import REDIS
-from fencepost.systems.redis.wire import Connection, Refusal, decode, encode
+from fencepost.systems.redis.wire import RedisConnection, RedisRefusal, decode, encode
 
 ANSWERS = [
     (b"+OK\r\n", b"OK"),
@@ -22,7 +22,7 @@ ANSWERS = [
     (b"$5\r\na\r\nbc\r\n", b"a\r\nbc"),
     (b"$-1\r\n", None),
     (b"*-1\r\n", None),
-    (b"*3\r\n*1\r\n:1\r\n$0\r\n\r\n-ERR no\r\n", [[1], b"", Refusal("ERR no")]),
+    (b"*3\r\n*1\r\n:1\r\n$0\r\n\r\n-ERR no\r\n", [[1], b"", RedisRefusal("ERR no")]),
 ]
 #: The text, the exception and its code.
 ERRORS = [
@@ -52,7 +52,7 @@ def test_what_is_no_answer_is_refused() -> None:
 
 @pytest.mark.parametrize(("text", "kind", "code"), ERRORS)
 def test_errors_and_their_outcomes(text: str, kind: type[Exception], code: str) -> None:
-    outcome = Refusal(text).outcome()
+    outcome = RedisRefusal(text).outcome()
     assert (type(outcome), outcome.code) == (kind, code)
 
 
@@ -62,7 +62,7 @@ class Peer(asyncio.Transport):
     def __init__(self, answers: bytes) -> None:
         super().__init__()
         self.sent: list[bytes] = []
-        self.connection = Connection()
+        self.connection = RedisConnection()
         self.connection.connection_made(self)
         self._answers = answers
 

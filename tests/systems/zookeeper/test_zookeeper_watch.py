@@ -11,11 +11,11 @@ from fencepost.harness.coordination import (
     Change,
     Changes,
     Definite,
-    Entry,
     Heard,
     Indefinite,
-    Look,
     WatchBegun,
+    WatchedKey,
+    WatchedRead,
     WatchMode,
 )
 from fencepost.systems.zookeeper.watches import ZooKeeperWatches
@@ -71,7 +71,7 @@ def told(*heard: object) -> list[tuple[object, ...]]:
         if isinstance(one, Changes):
             found += [(change.position, change.kind, change.key) for change in one.changes]
         else:
-            assert isinstance(one, Look)
+            assert isinstance(one, WatchedRead)
             found.append((one.position, "armed" if one.arms else "look", one.key, one.value, one.value_position))
     return found
 
@@ -224,7 +224,7 @@ def test_entries_are_read_behind_a_write_of_the_same_session() -> None:
 
     async def scenario() -> None:
         async with listening(script, WatchMode.PERSISTENT) as (watches, server):
-            assert await watches.entries() == (Entry("k1", b"3", MZXID),)
+            assert await watches.entries() == (WatchedKey("k1", b"3", MZXID),)
             assert [request.op for request in server.requests] == [Op.SET_DATA, Op.GET_DATA, Op.GET_DATA]
 
     run(scenario)

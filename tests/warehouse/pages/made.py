@@ -4,7 +4,7 @@ import datetime
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.findings.known_issues import KnownIssue
+from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.warehouse.pages.collect import cell_rows, listed, matrices, night_summaries, system_trends
 from fencepost.warehouse.pages.known import status_of
 from fencepost.warehouse.pages.values import Overview
@@ -15,9 +15,9 @@ NIGHTS = [f"nightly-{number:02}" for number in range(1, 21)]
 OUT = Path("/nowhere/pages")
 
 
-def issue(**changes: Any) -> KnownIssue:
+def issue(**changes: Any) -> TrackedIssue:
     values = {"fingerprint": STALE, "link": "https://issues.example/1", "owner": "the team", **changes}
-    return KnownIssue(**{"expires": datetime.date(2027, 1, 1), **values})
+    return TrackedIssue(**{"expires": datetime.date(2027, 1, 1), **values})
 
 
 def sighting(
@@ -60,7 +60,7 @@ def made(
     sightings: list[dict[str, Any]] | None = None,
     registers: list[dict[str, Any]] | None = None,
     cells: list[dict[str, Any]] | None = None,
-    issues: tuple[KnownIssue, ...] = (),
+    issues: tuple[TrackedIssue, ...] = (),
     nights: list[str] | None = None,
     requirements: list[dict[str, Any]] | None = None,
 ) -> Overview:

@@ -15,15 +15,15 @@ everything in the image: an image whose parts have changed since is stale.
 """
 
 from fencepost.harness.runtime.containers.images.building import BuildRequest, Built, build, ensure, write_context
-from fencepost.harness.runtime.containers.images.listing import Listed, State, listed
-from fencepost.harness.runtime.containers.images.recipes import Source, known, of_system, own
+from fencepost.harness.runtime.containers.images.listing import ImageState, Listed, listed
+from fencepost.harness.runtime.containers.images.recipes import ImageSource, known, of_system, own
 
 __all__ = [
     "BuildRequest",
     "Built",
+    "ImageSource",
+    "ImageState",
     "Listed",
-    "Source",
-    "State",
     "build",
     "ensure",
     "known",

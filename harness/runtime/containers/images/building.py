@@ -18,7 +18,7 @@ from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
 from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import folder, parts, plans
-from fencepost.harness.runtime.containers.images.recipes import Source, is_ours, own
+from fencepost.harness.runtime.containers.images.recipes import ImageSource, is_ours, own
 from fencepost.harness.runtime.containers.images.refusals import failed_build, refuse_other_architecture
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ class Built:
     was_current: bool
 
 
-def ensure(client: "docker.DockerClient", source: Source, *, version: str = "", progress: Progress = _silent) -> str:
+def ensure(
+    client: "docker.DockerClient", source: ImageSource, *, version: str = "", progress: Progress = _silent
+) -> str:
     """Return the reference of an up-to-date image on the engine; build the image when it is absent or stale.
 
     An image that was built on an official base stays on it. When the parts are not available (no compiler, no package
@@ -91,7 +93,7 @@ class BuildRequest:
 
 def build(
     client: "docker.DockerClient",
-    known: Mapping[str, Source],
+    known: Mapping[str, ImageSource],
     request: BuildRequest,
     *,
     done: Callable[[Built], None] = lambda _: None,
@@ -127,7 +129,7 @@ def build(
     return result
 
 
-def write_context(known: Mapping[str, Source], name: str, into: Path, *, version: str = "", base: str = "") -> str:
+def write_context(known: Mapping[str, ImageSource], name: str, into: Path, *, version: str = "", base: str = "") -> str:
     """Fill `into` with what an image is built from; returns the command that builds it by hand, labels included."""
     plans.refuse_unknown(known, [name], {}, {name: version} if version else {})
     wanted = known[name].recipe(version)
@@ -140,7 +142,9 @@ def write_context(known: Mapping[str, Source], name: str, into: Path, *, version
     return f"docker build -t {wanted.reference} -f {dockerfile} --build-arg BASE={plan.base} {labels} {into}"
 
 
-def _bring_up(client: "docker.DockerClient", plan: plans.Plan, progress: Progress, *, rebuild: bool = False) -> None:
+def _bring_up(
+    client: "docker.DockerClient", plan: plans.ImagePlan, progress: Progress, *, rebuild: bool = False
+) -> None:
     """Build the image, and before it its base where that is ours and not up to date. The caller holds the lock."""
     if is_ours(plan.base):
         base = plans.plan_of(own()[plan.recipe.base].recipe(), "")
@@ -161,7 +165,7 @@ def _bring_up(client: "docker.DockerClient", plan: plans.Plan, progress: Progres
         _remove_superseded(client, before)
 
 
-def _send(client: "docker.DockerClient", plan: plans.Plan, *, rebuild: bool) -> list[str]:
+def _send(client: "docker.DockerClient", plan: plans.ImagePlan, *, rebuild: bool) -> list[str]:
     """Send the context and follow the build to its end; return the builder's output."""
     made = plan.recipe
     content = [*made.parts(), parts.Part(target="Dockerfile", content=folder.dockerfile(made.name), mode=0o644)]
@@ -231,7 +235,7 @@ def _remove_superseded(client: "docker.DockerClient", image: "Image") -> None:
             # In use: a run that began with this image still uses it.
 
 
-def _built(client: "docker.DockerClient", plan: plans.Plan, elapsed_s: float, was_current: bool) -> Built:
+def _built(client: "docker.DockerClient", plan: plans.ImagePlan, elapsed_s: float, was_current: bool) -> Built:
     image = plans.image_of(client, plan.recipe.reference)
     if image is None:
         raise HarnessError(f"{plan.recipe.reference}: built, then gone", hint="does something prune the engine?")

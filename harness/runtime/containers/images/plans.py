@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from fencepost.harness.base.errors import MachineError, UsageError, unknown_choice
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import folder
-from fencepost.harness.runtime.containers.images.recipes import Recipe, Source, is_ours, own, reference_of
+from fencepost.harness.runtime.containers.images.recipes import ImageSource, Recipe, is_ours, own, reference_of
 
 if TYPE_CHECKING:
     import docker
@@ -26,7 +26,7 @@ SCRATCH: Final = "scratch"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ImagePlan:
     """A recipe on its base: the value of `${BASE}`, and the digest that the image's label must have."""
 
     recipe: Recipe
@@ -34,22 +34,22 @@ class Plan:
     digest: str
 
 
-def plan_of(wanted: Recipe, official_base: str) -> Plan:
+def plan_of(wanted: Recipe, official_base: str) -> ImagePlan:
     if not wanted.base:
-        return Plan(wanted, SCRATCH, wanted.digest(""))
+        return ImagePlan(wanted, SCRATCH, wanted.digest(""))
     if official_base:
-        return Plan(wanted, official_base, wanted.digest(official_base))
+        return ImagePlan(wanted, official_base, wanted.digest(official_base))
     base = plan_of(own()[wanted.base].recipe(), "")
-    return Plan(wanted, base.recipe.reference, wanted.digest(base.digest))
+    return ImagePlan(wanted, base.recipe.reference, wanted.digest(base.digest))
 
 
-def labels_of(plan: Plan) -> dict[str, str]:
+def labels_of(plan: ImagePlan) -> dict[str, str]:
     """Return the labels, which no Dockerfile can contain because their values are known only now."""
     version = plan.recipe.version
     return {LABEL_VERSION: version, _TITLE_VERSION: version, LABEL_PARTS: plan.digest, LABEL_BASE: plan.base}
 
 
-def in_order(known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[str, str]) -> list[Source]:
+def in_order(known: Mapping[str, ImageSource], chosen: Sequence[str], base: Mapping[str, str]) -> list[ImageSource]:
     """Order the images, bases first and each once; leave out a base that an official image replaces."""
     order: list[str] = []
     for name in chosen or known:
@@ -60,7 +60,7 @@ def in_order(known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[s
 
 
 def refuse_unknown(
-    known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[str, str], versions: Mapping[str, str]
+    known: Mapping[str, ImageSource], chosen: Sequence[str], base: Mapping[str, str], versions: Mapping[str, str]
 ) -> None:
     for name in (*chosen, *versions):
         if name not in known:
@@ -78,7 +78,7 @@ def refuse_unknown(
             )
 
 
-def pinned_reference(source: Source, version: str) -> str:
+def pinned_reference(source: ImageSource, version: str) -> str:
     """Return the tag if it is known without the parts; empty for an image from this machine's parts, and for a path."""
     word = version or source.version
     return reference_of(source.name, word) if word and "/" not in word else ""
@@ -100,6 +100,6 @@ def image_of(client: "docker.DockerClient", reference: str) -> "Image | None":
             return None
 
 
-def is_current(client: "docker.DockerClient", plan: Plan) -> bool:
+def is_current(client: "docker.DockerClient", plan: ImagePlan) -> bool:
     image = image_of(client, plan.recipe.reference)
     return image is not None and image.labels.get(LABEL_PARTS) == plan.digest

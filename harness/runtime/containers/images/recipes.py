@@ -77,7 +77,7 @@ def is_ours(reference: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class ImageSource:
     """An image that can be built. `make` returns the recipe of a version; it raises UsageError or MachineError.
 
     `version` is built when nobody chooses another; empty when this machine decides it. `base` is another image's name,
@@ -94,7 +94,7 @@ class Source:
         return self.make(version or self.version)
 
 
-def of_system(system: ImageRecipe) -> Source:
+def of_system(system: ImageRecipe) -> ImageSource:
     """Return the image that a system declares; its version may also be a path, as for `--version`."""
 
     def make(version: str) -> Recipe:
@@ -108,7 +108,7 @@ def of_system(system: ImageRecipe) -> Source:
             is_given="/" in version or Path(version).exists(),
         )
 
-    return Source(name=system.name, make=make, version=system.version, base=system.base, has_versions=True)
+    return ImageSource(name=system.name, make=make, version=system.version, base=system.base, has_versions=True)
 
 
 def _system_parts(system: ImageRecipe, contents: ImageContents) -> list[Part]:
@@ -117,17 +117,19 @@ def _system_parts(system: ImageRecipe, contents: ImageContents) -> list[Part]:
     return own if system.base else [*machine.skeleton(), *own, *machine.libraries(files.values())]
 
 
-def own() -> dict[str, Source]:
+def own() -> dict[str, ImageSource]:
     """Return the runtime's own images by name: the proxy, the side-car, and the bases."""
     makers = {"toxiproxy": _toxiproxy, "sidecar": _sidecar, "java": _java, "python": _python}
     makers |= {f"java-{feature}": partial(_older_java, feature) for feature in java_runtimes.WHEELS}
     return {
-        name: Source(name=name, make=makers[name], version=pin.version, base=pin.base, has_versions=bool(pin.module))
+        name: ImageSource(
+            name=name, make=makers[name], version=pin.version, base=pin.base, has_versions=bool(pin.module)
+        )
         for name, pin in folder.pinned().items()
     }
 
 
-def known(systems: Iterable[ImageRecipe]) -> dict[str, Source]:
+def known(systems: Iterable[ImageRecipe]) -> dict[str, ImageSource]:
     """Return every image by name: those of these systems, then the runtime's own."""
     return {system.name: of_system(system) for system in systems} | own()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.links.probe_socket import Seen
+from fencepost.harness.runtime.links.probe_socket import SeenProbe
 from fencepost.harness.runtime.network import Reach
 
 STDOUT: Final = 1
@@ -47,7 +47,7 @@ class Frames:
 class AgentConnection(asyncio.Protocol):
     """The connection to the agent of one node; `sidecar_agent` describes the messages."""
 
-    def __init__(self, node: str, tell: Callable[[str, Seen], None], *, framed: bool) -> None:
+    def __init__(self, node: str, tell: Callable[[str, SeenProbe], None], *, framed: bool) -> None:
         self._node = node
         self._tell = tell
         self._frames = Frames() if framed else None
@@ -117,9 +117,9 @@ class AgentConnection(asyncio.Protocol):
     def _hear(self, message: Answer) -> None:
         if "open" in message:
             address, port = message["from"]
-            self._tell(self._node, Seen(bytes.fromhex(message["open"]), Reach.OPEN, (address, port)))
+            self._tell(self._node, SeenProbe(bytes.fromhex(message["open"]), Reach.OPEN, (address, port)))
         elif "reset" in message:
-            self._tell(self._node, Seen(bytes.fromhex(message["reset"]), Reach.RESET))
+            self._tell(self._node, SeenProbe(bytes.fromhex(message["reset"]), Reach.RESET))
         else:
             answer = self._waiting.pop(message["id"], None)
             if answer is None or answer.done():

@@ -33,7 +33,7 @@ from fencepost.harness.runtime.containers.engine.network import (
 from fencepost.harness.runtime.containers.rules.agent_connection import AgentConnection
 from fencepost.harness.runtime.containers.rules.published_end import PublishedEnd
 from fencepost.harness.runtime.containers.rules.sidecar_network import AgentEnds, SidecarNetwork, open_agents
-from fencepost.harness.runtime.containers.toxiproxy.server import Server
+from fencepost.harness.runtime.containers.toxiproxy.server import ToxiproxyServer
 from fencepost.harness.runtime.containers.toxiproxy.start import remove_server, start_server
 from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStreams
 from fencepost.harness.runtime.containers.toxiproxy.wiring import Wiring
@@ -153,7 +153,7 @@ class SidecarFabric:
             for name, place in self._layout.items()
         ]
         started = await asyncio.gather(*starting, return_exceptions=True)
-        servers: dict[str, Server] = {}
+        servers: dict[str, ToxiproxyServer] = {}
         for name, server in zip(self._layout, started, strict=True):
             if isinstance(server, BaseException):
                 raise server

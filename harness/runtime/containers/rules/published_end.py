@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from fencepost.harness.runtime.containers.rules.sidecar_agent import GREETING
-from fencepost.harness.runtime.links.probe_socket import ASK, Seen
+from fencepost.harness.runtime.links.probe_socket import ASK, SeenProbe
 from fencepost.harness.runtime.network import Reach
 
 _LENGTH_MAX: Final = 64
@@ -36,7 +36,7 @@ class PublishedEnd:
     """The client's end of links with published ports; see `harness.runtime.links.probe.End`."""
 
     def __init__(
-        self, endpoints: Mapping[str, Endpoint], tell: Callable[[Seen], None], is_blocked: Callable[[str], bool]
+        self, endpoints: Mapping[str, Endpoint], tell: Callable[[SeenProbe], None], is_blocked: Callable[[str], bool]
     ) -> None:
         """Make the end; `is_blocked(node)` says whether one of our faults would stop datagrams to the node."""
         self._endpoints = dict(endpoints)
@@ -110,7 +110,7 @@ class PublishedEnd:
 
     async def _connect(self, target: str, tag: bytes) -> None:
         if not await self.greeted(target):
-            self._tell(Seen(tag, Reach.RESET))
+            self._tell(SeenProbe(tag, Reach.RESET))
 
     def _read(self, opened: socket.socket) -> None:
         while True:
@@ -121,7 +121,7 @@ class PublishedEnd:
             except ConnectionRefusedError:
                 asyncio.get_running_loop().call_soon(self._watch, opened)
                 continue
-            self._tell(Seen(tag, Reach.OPEN))
+            self._tell(SeenProbe(tag, Reach.OPEN))
 
 
 def _open(endpoint: Endpoint) -> socket.socket:

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import LinkMap, Where
-from fencepost.harness.runtime.links.probe_socket import ProbeSocket, Seen
+from fencepost.harness.runtime.links.probe_socket import ProbeSocket, SeenProbe
 from fencepost.harness.runtime.links.redirects import redirect
 from fencepost.harness.runtime.linux.companion_start import start
 from fencepost.harness.runtime.network import Effect, Reach
@@ -209,7 +209,7 @@ def _ended(module: str) -> str:
     return f"{module.rpartition('.')[2]}, a process of the side-car, has ended"
 
 
-def _as_message(seen: Seen) -> Answer:
+def _as_message(seen: SeenProbe) -> Answer:
     if seen.reach is Reach.OPEN:
         return {"open": seen.tag.hex(), "from": seen.source}
     return {"reset": seen.tag.hex()}

@@ -23,10 +23,10 @@ from fencepost.harness.runtime.containers.toxiproxy.streams import ToxiproxyStre
 from fencepost.harness.runtime.links.idle_end import IdleEnd
 from fencepost.harness.runtime.links.packet_rules import Addresses, State, Where
 from fencepost.harness.runtime.links.probe import PORT, Prober
-from fencepost.harness.runtime.links.probe_socket import Seen
+from fencepost.harness.runtime.links.probe_socket import SeenProbe
 from fencepost.harness.runtime.links.rules_in_force import Enforcer
 from fencepost.harness.runtime.linux.companion import Companion
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, PacketShape, Reach
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 from fencepost.harness.runtime.shaping.stations import METER, SHAPER
 
@@ -102,7 +102,7 @@ class AgentEnds:
         """Say whether `node` has seen a datagram of the client."""
         return self._ends[node].knows_client
 
-    def tell(self, node: str, seen: Seen) -> None:
+    def tell(self, node: str, seen: SeenProbe) -> None:
         """Receive the result of a probe from the connection of `node`."""
         if seen.source is not None and self._addresses.learn(node, seen.source[0]) and seen.tag == WAY_BACK:
             self._ends[node].meet_client(seen.source)
@@ -138,7 +138,7 @@ class SidecarStations:
         self._ready |= missing
         return any(module == SHAPER for _, module in missing)
 
-    def tables(self, links: Mapping[Link, Shape]) -> Mapping[str, Mapping[bytes, Shape]]:
+    def tables(self, links: Mapping[Link, PacketShape]) -> Mapping[str, Mapping[bytes, PacketShape]]:
         return {name: self._addresses.state(links, name) for name in self.fields}
 
     def links(self, field: str, keys: Iterable[bytes]) -> set[Link]:

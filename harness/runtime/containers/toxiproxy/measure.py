@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Final, cast
 
-from fencepost.harness.runtime.network import Ending, Experience
+from fencepost.harness.runtime.network import ConnectionEnding, Experience
 
 _ROUND_TRIPS: Final = 5
 #: The number of answers requested at once: some kilobytes each, because each lists every proxy of the cluster.
@@ -30,7 +30,7 @@ class _Asking(asyncio.Protocol):
         self.byte_count = 0
         self.pieces = 0
         self.last_s = 0.0
-        self.ending: Ending | None = None
+        self.ending: ConnectionEnding | None = None
         self.transport: asyncio.Transport | None = None
         self._news = asyncio.Event()
 
@@ -45,7 +45,7 @@ class _Asking(asyncio.Protocol):
         self._news.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.ending = Ending.RESET if isinstance(exc, ConnectionResetError) else Ending.CLOSED
+        self.ending = ConnectionEnding.RESET if isinstance(exc, ConnectionResetError) else ConnectionEnding.CLOSED
         self._news.set()
 
     def ask(self, request: bytes) -> None:
@@ -82,15 +82,15 @@ async def experience(host: str, port: int, timeout_s: float) -> Experience:
                 while asking.ending is None:
                     await asking.news()
     except TimeoutError:
-        ending = Ending.SILENT
+        ending = ConnectionEnding.SILENT
     except ConnectionResetError:
-        ending = Ending.RESET
+        ending = ConnectionEnding.RESET
     except OSError:
-        ending = Ending.CLOSED
+        ending = ConnectionEnding.CLOSED
     else:
         assert asking.ending is not None
         whole = asks_bulk and asking.received.count(_ANSWER) == _BULK_ANSWERS and _is_ended(asking.received)
-        ending = Ending.COMPLETE if whole and asking.ending is Ending.CLOSED else asking.ending
+        ending = ConnectionEnding.COMPLETE if whole and asking.ending is ConnectionEnding.CLOSED else asking.ending
     finally:
         if asking.transport is not None:
             asking.transport.abort()

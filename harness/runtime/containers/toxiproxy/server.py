@@ -32,7 +32,7 @@ _REQUEST_TIMEOUT_S: Final = 5.0
 _ATTEMPT_S: Final = 0.01
 
 
-class Held(NamedTuple):
+class HeldToxic(NamedTuple):
     """Where a toxic is, and its name, which is unique in its proxy."""
 
     proxy: str
@@ -40,7 +40,7 @@ class Held(NamedTuple):
     name: str
 
 
-class Server:
+class ToxiproxyServer:
     """All methods block."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
@@ -70,17 +70,17 @@ class Server:
             if any(actual.get(name) != value for name, value in proxy.items()):
                 raise HarnessError(f"Toxiproxy was asked for the proxy {proxy}, but made {actual or 'nothing'}")
 
-    def held(self) -> dict[Held, Toxic]:
+    def held(self) -> dict[HeldToxic, Toxic]:
         """Return every toxic in force, as the server reports it now."""
         return {
-            Held(name, toxic["stream"], toxic["name"]): Toxic(
+            HeldToxic(name, toxic["stream"], toxic["name"]): Toxic(
                 kind=toxic["type"], attributes=toxic["attributes"], toxicity=float(toxic["toxicity"])
             )
             for name, proxy in self._ask("get", "/proxies").items()
             for toxic in proxy["toxics"]
         }
 
-    def hold(self, wanted: Mapping[Held, Toxic]) -> None:
+    def hold(self, wanted: Mapping[HeldToxic, Toxic]) -> None:
         """Make the server hold exactly these toxics, and read them back."""
         with self._changing:
             present = self.held()
@@ -136,7 +136,7 @@ def _refused(what: str, status: int, content: bytes) -> HarnessError:
     return HarnessError(f"Toxiproxy refused {what}: {status} {content.decode(errors='replace').strip()[:300]}")
 
 
-def _text(toxics: Mapping[Held, Toxic]) -> str:
+def _text(toxics: Mapping[HeldToxic, Toxic]) -> str:
     texts = [
         f"{held.proxy} {held.stream} {toxic.kind} {dict(toxic.attributes)}" for held, toxic in sorted(toxics.items())
     ]

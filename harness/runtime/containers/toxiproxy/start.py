@@ -7,7 +7,7 @@ from typing import Any, Final
 from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.engine.fabric import Site
-from fencepost.harness.runtime.containers.toxiproxy.server import Server
+from fencepost.harness.runtime.containers.toxiproxy.server import ToxiproxyServer
 from fencepost.harness.runtime.containers.toxiproxy.wiring import ProxySpec
 from fencepost.harness.runtime.links.redirects import CONTROL, USER
 from fencepost.harness.runtime.node import Place
@@ -18,7 +18,7 @@ _READY_TIMEOUT_S: Final = 10.0
 
 def start_server(
     site: Site, image: str, place: Place, joining: Mapping[str, Any], proxies: Iterable[ProxySpec]
-) -> Server:
+) -> ToxiproxyServer:
     """Start the server and make its proxies."""
     with asking(f"starting the proxies of {place.name}", MachineError):
         container = site.client.containers.create(
@@ -33,7 +33,7 @@ def start_server(
             **joining,
         )
         container.start()
-    server = Server(*place.dial(CONTROL))
+    server = ToxiproxyServer(*place.dial(CONTROL))
     try:
         server.await_ready(_READY_TIMEOUT_S)
         server.make(proxies)

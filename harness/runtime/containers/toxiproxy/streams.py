@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers.toxiproxy.measure import experience
-from fencepost.harness.runtime.containers.toxiproxy.server import Held, Server, is_same
+from fencepost.harness.runtime.containers.toxiproxy.server import HeldToxic, ToxiproxyServer, is_same
 from fencepost.harness.runtime.containers.toxiproxy.wiring import Wiring
 from fencepost.harness.runtime.network import Experience, Link, Toxic
 
@@ -14,7 +14,9 @@ _MEASURED_AT_ONCE: Final = 16
 
 
 class ToxiproxyStreams:
-    def __init__(self, wiring: Wiring, servers: Mapping[str, Server], probes: Mapping[Link, tuple[str, int]]) -> None:
+    def __init__(
+        self, wiring: Wiring, servers: Mapping[str, ToxiproxyServer], probes: Mapping[Link, tuple[str, int]]
+    ) -> None:
         """`probes`: where the harness dials the proxy by which each link is measured."""
         self._wiring, self._servers, self._probes = wiring, servers, probes
         self._by_fault: dict[int, Mapping[Link, Toxic]] = {}
@@ -36,11 +38,11 @@ class ToxiproxyStreams:
     async def _enforce(self, wanted: dict[int, Mapping[Link, Toxic]]) -> None:
         # A caller cancelled meanwhile must find what may be in force by now, to withdraw it.
         self._by_fault = wanted
-        on: dict[str, dict[Held, Toxic]] = {name: {} for name in self._servers}
+        on: dict[str, dict[HeldToxic, Toxic]] = {name: {} for name in self._servers}
         for fault, links in wanted.items():
             for link, toxic in links.items():
                 for wire in self._wiring.wires(link):
-                    on[wire.server][Held(wire.proxy, wire.stream, f"fault{fault}-{wire.stream}")] = toxic
+                    on[wire.server][HeldToxic(wire.proxy, wire.stream, f"fault{fault}-{wire.stream}")] = toxic
         holding = [asyncio.to_thread(server.hold, on[name]) for name, server in self._servers.items()]
         # All end before the first failure is raised, so that the state in force is settled then.
         for failure in await asyncio.gather(*holding, return_exceptions=True):
@@ -53,7 +55,7 @@ class ToxiproxyStreams:
         held = dict(zip(self._servers, answers, strict=True))
         return {link: common for link in self._probes if (common := self._common(link, held))}
 
-    def _common(self, link: Link, held: Mapping[str, Mapping[Held, Toxic]]) -> tuple[Toxic, ...]:
+    def _common(self, link: Link, held: Mapping[str, Mapping[HeldToxic, Toxic]]) -> tuple[Toxic, ...]:
         on_wires = [
             {
                 where.name.partition("-")[0]: toxic

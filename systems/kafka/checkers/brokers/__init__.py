@@ -41,7 +41,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     of = subjects(history)
     reigns = reigns_of(history, CONTROLLER if CONTROLLER in of else of[0])
     silences = Silences(history, facts, bound, reigns)
-    kept = in_sync_changes.Kept(history, facts)
+    kept = in_sync_changes.KeptInSync(history, facts)
     verdicts = [
         judge_in_time(history, facts, bound, silences),
         judge_self_fencing(history, bound, facts, silences),

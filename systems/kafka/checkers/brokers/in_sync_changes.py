@@ -35,7 +35,7 @@ _CHANGE: Final = frozenset({"partition-change", "copied-partition-change"})
 _State = tuple[str, int, int]
 
 
-class Kept:
+class KeptInSync:
     """The in-sync replicas of every version of every partition's state, by all logs that were kept."""
 
     def __init__(self, history: History, facts: Facts) -> None:
@@ -79,7 +79,7 @@ class Kept:
         return [own[version] for version in range(since, end)] if own.keys() >= set(range(since, end)) else []
 
 
-def judge(history: History, facts: Facts, kept: Kept) -> Verdict:
+def judge(history: History, facts: Facts, kept: KeptInSync) -> Verdict:
     """Judge every change that a leader's log tells of, by all logs that were kept."""
     lines = [
         (event, state)

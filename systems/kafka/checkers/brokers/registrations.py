@@ -63,7 +63,7 @@ class _Partition(msgspec.Struct, kw_only=True):
     in_sync: frozenset[int] = frozenset()
 
 
-class Read(msgspec.Struct, kw_only=True):
+class _Read(msgspec.Struct, kw_only=True):
     """The breaches in one log by anomaly, with the chances of each rule; and what the log says so far."""
 
     brokers: dict[int, _Broker] = {}
@@ -172,9 +172,9 @@ def _restarts(history: History, bound: SessionBound) -> dict[int, int]:
     return {number: max(0, len(started.get(node, ())) - 1) for node, number in bound.nodes.items()}
 
 
-def read_log(log: NodeLog, restarts: dict[int, int]) -> Read:
+def read_log(log: NodeLog, restarts: dict[int, int]) -> _Read:
     """Go through one log; `restarts` are the registrations by other processes of ours that each id may have."""
-    read, left = Read(), dict(restarts)
+    read, left = _Read(), dict(restarts)
     for entry in in_order(log):
         match entry.type:
             case "register-broker":
@@ -199,7 +199,7 @@ def _broker_id(entry: LogEntry) -> int:
     return int(entry.fields.get("broker_id", 0))
 
 
-def _register(read: Read, entry: LogEntry, left: dict[int, int]) -> None:
+def _register(read: _Read, entry: LogEntry, left: dict[int, int]) -> None:
     fields, number = entry.fields, _broker_id(entry)
     before = read.brokers.get(number)
     now = _Broker(
@@ -223,7 +223,7 @@ def _register(read: Read, entry: LogEntry, left: dict[int, int]) -> None:
     read.brokers[number] = now
 
 
-def _change(read: Read, entry: LogEntry) -> None:
+def _change(read: _Read, entry: LogEntry) -> None:
     number, fields = _broker_id(entry), entry.fields
     broker = read.brokers.get(number)
     if broker is None:
@@ -241,18 +241,18 @@ def _change(read: Read, entry: LogEntry) -> None:
     broker.fenced = fenced == _FENCE or (broker.fenced and fenced != _UNFENCE)
 
 
-def _led(read: Read, number: int) -> list[_Partition]:
+def _led(read: _Read, number: int) -> list[_Partition]:
     """The partitions that this broker leads and that another replica could lead."""
     barred = _barred(read) | {number}
     return [p for p in read.partitions.values() if p.leader == number and p.in_sync - barred]
 
 
-def _barred(read: Read) -> set[int]:
+def _barred(read: _Read) -> set[int]:
     """The brokers that may not lead."""
     return {number for number, broker in read.brokers.items() if broker.fenced or broker.stopping}
 
 
-def _partition(read: Read, entry: LogEntry) -> None:
+def _partition(read: _Read, entry: LogEntry) -> None:
     fields: dict[str, Any] = entry.fields
     which = str(fields.get("topic_id", "")), int(fields.get("partition_id", -1))
     before = read.partitions.get(which, _Partition())

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.servers import Exit, Return, exits, next_return, touches_others
+from fencepost.checkers.facts.servers import Return, ServerExit, exits, next_return, touches_others
 from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
@@ -44,13 +44,13 @@ _GAP_NS_MAX: Final = 1_000_000_000
 _KILLED: Final = frozenset({-9, 137})
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class _Stop(msgspec.Struct, frozen=True, kw_only=True):
     """One controlled shutdown by the broker's own log, until its server ended."""
 
     broker: str
     began: LogEvent
     leave: LogEvent | None
-    ended: Exit
+    ended: ServerExit
     #: When the next server of this broker served; None where none did.
     back: Return | None
 
@@ -59,7 +59,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
         return self.ended.status in _KILLED
 
 
-def stops(history: History) -> list[Stop]:
+def stops(history: History) -> list[_Stop]:
     """Every controlled shutdown whose server ended."""
     begun: dict[tuple[str, int], LogEvent] = {}
     leaves: dict[tuple[str, int], LogEvent] = {}
@@ -75,7 +75,7 @@ def stops(history: History) -> list[Stop]:
         which = end.node, end.incarnation
         if which in begun:
             back = next_return(history, end)
-            ended.append(Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end, back=back))
+            ended.append(_Stop(broker=end.node, began=begun[which], leave=leaves.get(which), ended=end, back=back))
     return ended
 
 
@@ -116,21 +116,21 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _hindered(history: History, stop: Stop) -> bool:
+def _hindered(history: History, stop: _Stop) -> bool:
     """Whether a fault may have touched another server, or a link, during the shutdown."""
     spans = [(fault, history.possible(fault)) for fault in history.faults if touches_others(fault, stop.broker)]
     return any(from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
 
 
-def _took_ns(stop: Stop) -> int:
+def _took_ns(stop: _Stop) -> int:
     return (stop.leave or stop.began).time_ns - stop.began.time_ns
 
 
-def _took_rows(stop: Stop) -> Rows:
+def _took_rows(stop: _Stop) -> Rows:
     return (stop.began.index, (stop.leave or stop.began).index)
 
 
-def _no_leave(stop: Stop) -> Finding:
+def _no_leave(stop: _Stop) -> Finding:
     return Finding(
         anomaly=NO_LEAVE,
         events=(stop.began.index, stop.ended.event),
@@ -156,7 +156,7 @@ class _Question(NamedTuple):
 class _Window(msgspec.Struct, frozen=True, kw_only=True):
     """The time from the beginning of a controlled shutdown to an event that ends the window."""
 
-    stop: Stop
+    stop: _Stop
     to_ns: int
     to_event: int
 

@@ -26,7 +26,7 @@ from fencepost.checkers.findings.finding import Finding, Findings, rule, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.brokers.in_sync_changes import Kept
+from fencepost.systems.kafka.checkers.brokers.in_sync_changes import KeptInSync
 from fencepost.systems.kafka.names import LOG_TOPIC
 
 CHECKER: Final = "brokers"
@@ -77,7 +77,7 @@ class _Stretch(msgspec.Struct, frozen=True, kw_only=True):
         return self.ends_short(least) and all(len(replicas) < least for replicas in self.states[0])
 
 
-def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
+def judge(history: History, facts: Facts, kept: KeptInSync) -> list[Verdict]:
     """Judge the appends of one history; nothing is said where none asks for all replicas, or one is enough."""
     appends = [o for o in history.operations if o.f == "append"]
     least = int(facts.options.get("min_isr", 2))
@@ -103,7 +103,7 @@ def judge(history: History, facts: Facts, kept: Kept) -> list[Verdict]:
     return [findings.verdict(facts)]
 
 
-def _shorts(history: History, appends: Sequence[Operation], least: int, kept: Kept) -> list[_Short]:
+def _shorts(history: History, appends: Sequence[Operation], least: int, kept: KeptInSync) -> list[_Short]:
     """The times with too few replicas, by the leaders' lines and refusals and the kept states."""
     refused = sorted((o for o in appends if o.error == NOT_ENOUGH_REPLICAS), key=lambda o: o.ended_ns or 0)
     shorts = []
@@ -125,7 +125,7 @@ def _shorts(history: History, appends: Sequence[Operation], least: int, kept: Ke
     return shorts
 
 
-def _stretches(history: History, kept: Kept) -> Iterator[_Stretch]:
+def _stretches(history: History, kept: KeptInSync) -> Iterator[_Stretch]:
     lines: dict[int, list[LogEvent]] = {}
     leaders_ns: dict[int, list[int]] = {}
     for event in history.of(LogEvent):

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.generations import judge_fence, judge_owners
-from fencepost.systems.kafka.checkers.groups.members import Group, groups_of
+from fencepost.systems.kafka.checkers.groups.members import ConsumerGroup, groups_of
 from fencepost.systems.kafka.checkers.groups.offsets import judge_durable, judge_fresh
 
 
@@ -30,7 +30,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n operations.
     """
-    groups: Sequence[Group] = groups_of(history)
+    groups: Sequence[ConsumerGroup] = groups_of(history)
     return [
         judge_durable(history, groups, facts),
         judge_fence(groups, facts),

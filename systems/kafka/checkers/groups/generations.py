@@ -7,7 +7,7 @@ from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.groups.members import CHECKER, Group, completed_ns
+from fencepost.systems.kafka.checkers.groups.members import CHECKER, ConsumerGroup, completed_ns
 
 FENCE: Final = "group-generations-fence"
 OWNER: Final = "group-one-owner"
@@ -20,7 +20,7 @@ _REFUSED: Final = frozenset({"illegal-generation", "unknown-member-id", "rebalan
 _ALONE: Final = "no generation was joined after another, or by a second member"
 
 
-def judge_fence(groups: Sequence[Group], facts: Facts) -> Verdict:
+def judge_fence(groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
     """Judge the commits that were sent after a later generation had begun."""
     findings: list[Finding] = []
     late: list[Operation] = []
@@ -50,7 +50,7 @@ def judge_fence(groups: Sequence[Group], facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _accepted(group: Group, generation: int, later: int, join: Operation, commit: Operation) -> Finding:
+def _accepted(group: ConsumerGroup, generation: int, later: int, join: Operation, commit: Operation) -> Finding:
     steps = (
         f"{join.node} told a member its share of generation {later} of group {group.key}.",
         f"{duration(commit.invoked_ns - completed_ns(join))} later a member of generation {generation} committed"
@@ -59,7 +59,7 @@ def _accepted(group: Group, generation: int, later: int, join: Operation, commit
     return Finding(anomaly=ACCEPTED, operations=(join, commit), steps=steps)
 
 
-def judge_owners(groups: Sequence[Group], facts: Facts) -> Verdict:
+def judge_owners(groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
     """Judge that generations grow, and that a share of one has one member."""
     findings: list[Finding] = []
     exposed: list[Operation] = []
@@ -91,7 +91,7 @@ def judge_owners(groups: Sequence[Group], facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _went_back(group: Group, later: int, before: Operation, join: Operation) -> Finding:
+def _went_back(group: ConsumerGroup, later: int, before: Operation, join: Operation) -> Finding:
     steps = (
         f"{before.node} told a member its share of generation {later} of group {group.key}.",
         f"{duration(join.invoked_ns - completed_ns(before))} later a member joined by way of {join.node}, and was told"
@@ -100,7 +100,7 @@ def _went_back(group: Group, later: int, before: Operation, join: Operation) -> 
     return Finding(anomaly=WENT_BACK, operations=(before, join), steps=steps)
 
 
-def _two_owners(group: Group, one: Operation, other: Operation) -> Finding:
+def _two_owners(group: ConsumerGroup, one: Operation, other: Operation) -> Finding:
     generation, share = other.result
     steps = tuple(
         f"{join.node} gave process {join.process} share {share} of generation {generation} of group {group.key}."

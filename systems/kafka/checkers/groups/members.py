@@ -35,7 +35,7 @@ class Later:
         return self._greatest[at - 1] if at else None
 
 
-class Group:
+class ConsumerGroup:
     """One group: `joins` and `reads` are answered ones, `commits` all, each in the order of invocation."""
 
     def __init__(self, key: str, operations: Sequence[Operation]) -> None:
@@ -66,10 +66,10 @@ class Group:
         return own[-back] if len(own) >= back else None
 
 
-def groups_of(history: History) -> list[Group]:
+def groups_of(history: History) -> list[ConsumerGroup]:
     """List the groups by key."""
     by_key: dict[str, list[Operation]] = {}
     for operation in history.operations:
         if operation.key is not None and operation.f in {*_COMMITS, "join", "offset-fetch"}:
             by_key.setdefault(operation.key, []).append(operation)
-    return [Group(key, operations) for key, operations in sorted(by_key.items())]
+    return [ConsumerGroup(key, operations) for key, operations in sorted(by_key.items())]

@@ -9,7 +9,7 @@ from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.groups.members import CHECKER, Group, completed_ns
+from fencepost.systems.kafka.checkers.groups.members import CHECKER, ConsumerGroup, completed_ns
 
 DURABLE: Final = "group-commits-durable"
 FRESH: Final = "group-offsets-fresh"
@@ -20,7 +20,7 @@ _LACKS: Final = "no fault touched a broker after a commit was sent"
 _NO_READ: Final = "no offset was read after a commit had been acknowledged"
 
 
-def _overtaken(group: Group, read: Operation) -> tuple[Operation | None, Operation] | None:
+def _overtaken(group: ConsumerGroup, read: Operation) -> tuple[Operation | None, Operation] | None:
     """Return the commit that a read shows and a later one that it should have shown, or None where it is fresh."""
     newest = group.newest.before(read.invoked_ns)
     if newest is None:
@@ -33,7 +33,7 @@ def _overtaken(group: Group, read: Operation) -> tuple[Operation | None, Operati
     return shown, newest[1]
 
 
-def _finding(anomaly: str, group: Group, read: Operation, shown: Operation | None, newer: Operation) -> Finding:
+def _finding(anomaly: str, group: ConsumerGroup, read: Operation, shown: Operation | None, newer: Operation) -> Finding:
     steps = [f"{newer.node} acknowledged the commit of {newer.value} in group {group.key}."]
     if shown is not None:
         before = duration(newer.invoked_ns - completed_ns(shown))
@@ -47,7 +47,7 @@ def _finding(anomaly: str, group: Group, read: Operation, shown: Operation | Non
     return Finding(anomaly=anomaly, operations=operations, steps=tuple(steps))
 
 
-def _phantoms(group: Group) -> list[Finding]:
+def _phantoms(group: ConsumerGroup) -> list[Finding]:
     """One finding for each number that reads show although its commit was refused, or that nobody committed."""
     by_number: dict[int, Finding] = {}
     for read in group.reads:
@@ -61,7 +61,7 @@ def _phantoms(group: Group) -> list[Finding]:
     return list(by_number.values())
 
 
-def judge_durable(history: History, groups: Sequence[Group], facts: Facts) -> Verdict:
+def judge_durable(history: History, groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
     """Judge what is read last of each group, and that nothing is read that was refused."""
     undisturbed = plans_no_fault(facts)
     until_ns = last_fault_ns(history, {commit.node for group in groups for commit in group.commits})
@@ -98,7 +98,7 @@ def judge_durable(history: History, groups: Sequence[Group], facts: Facts) -> Ve
     ).verdict(facts)
 
 
-def judge_fresh(history: History, groups: Sequence[Group], facts: Facts) -> Verdict:
+def judge_fresh(history: History, groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
     """Judge every read of an offset against the commits that were acknowledged before it was sent."""
     exposed = [(group, read) for group in groups for read in group.reads if group.newest.before(read.invoked_ns)]
     stale = [(group, read, old) for group, read in exposed if (old := _overtaken(group, read)) is not None]

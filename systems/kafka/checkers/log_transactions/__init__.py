@@ -19,7 +19,7 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.inputs import judge_inputs
 from fencepost.systems.kafka.checkers.log_transactions.outcomes import judge_atomic, judge_durable, judge_hidden
 from fencepost.systems.kafka.checkers.log_transactions.producers import judge_fenced, judge_hanging
-from fencepost.systems.kafka.checkers.log_transactions.view import View
+from fencepost.systems.kafka.checkers.log_transactions.view import TransactionsView
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -30,7 +30,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n operations and records read.
     """
-    view = View(history)
+    view = TransactionsView(history)
     return [
         judge_atomic(history, view, facts),
         judge_durable(history, view, facts),

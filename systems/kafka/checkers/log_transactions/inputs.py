@@ -7,7 +7,7 @@ from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.outcomes import disturbed, unread
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, View
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, TransactionsView
 
 ONCE: Final = "transforms-exactly-once"
 TWICE: Final = "repeated-transform"
@@ -17,7 +17,7 @@ _NO_INPUT: Final = "no input was read"
 _LACKS: Final = "no fault touched a broker after an input was read"
 
 
-def judge_inputs(history: History, view: View, facts: Facts) -> Verdict:
+def judge_inputs(history: History, view: TransactionsView, facts: Facts) -> Verdict:
     """Judge the inputs whose committed offset was read at the end."""
     outputs: dict[str, dict[int, list[Sight]]] = {name: {} for name in view.consumed}
     for partition in view.partitions.values():
@@ -51,7 +51,7 @@ def judge_inputs(history: History, view: View, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _of_input(view: View, name: str, outputs: dict[int, list[Sight]]) -> list[Finding]:
+def _of_input(view: TransactionsView, name: str, outputs: dict[int, list[Sight]]) -> list[Finding]:
     answer = view.consumed[name]
     end = answer.result
     findings = []

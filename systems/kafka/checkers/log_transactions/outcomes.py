@@ -8,7 +8,13 @@ from fencepost.checkers.facts.servers import last_fault_ns, plans_no_fault
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, few_of_each, rule
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Partition, Sight, Transaction, View
+from fencepost.systems.kafka.checkers.log_transactions.view import (
+    CHECKER,
+    LogTransaction,
+    PartitionLog,
+    Sight,
+    TransactionsView,
+)
 
 ATOMIC: Final = "transactions-atomic"
 DURABLE: Final = "transactions-durable"
@@ -25,7 +31,7 @@ _NO_ABORTED: Final = "no record of a transaction that was not committed stands i
 _OF_EACH: Final = 2
 
 
-def disturbed(history: History, facts: Facts, transactions: Sequence[Transaction]) -> list[Transaction]:
+def disturbed(history: History, facts: Facts, transactions: Sequence[LogTransaction]) -> list[LogTransaction]:
     """The transactions that a fault may have touched; all of them in a run that plans no fault."""
     if plans_no_fault(facts):
         return list(transactions)
@@ -33,14 +39,14 @@ def disturbed(history: History, facts: Facts, transactions: Sequence[Transaction
     return [transaction for transaction in transactions if transaction.operation.invoked_ns < until_ns]
 
 
-def unread(view: View) -> Doubt | None:
+def unread(view: TransactionsView) -> Doubt | None:
     """Why the end of the partitions is not known."""
     if view.unread:
         return Doubt(Cause.UNDECIDED, f"no committed read reached the end of {', '.join(view.unread)}")
     return None
 
 
-def _what(transaction: Transaction) -> str:
+def _what(transaction: LogTransaction) -> str:
     op = transaction.operation
     return f"transaction {transaction.number} of {op.key} {by(op)}"
 
@@ -53,7 +59,7 @@ def _upper(sentence: str) -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def judge_atomic(history: History, view: View, facts: Facts) -> Verdict:
+def judge_atomic(history: History, view: TransactionsView, facts: Facts) -> Verdict:
     """Judge that committed reads show a transaction whole, and each of its records once."""
     several = [t for t in view.transactions.values() if len(t.partitions) > 1 and not t.never]
     exposed = disturbed(history, facts, several)
@@ -93,7 +99,7 @@ def judge_atomic(history: History, view: View, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _torn(view: View, transaction: Transaction) -> Finding | None:
+def _torn(view: TransactionsView, transaction: LogTransaction) -> Finding | None:
     parts = [view.partitions[key] for key in sorted(transaction.partitions) if key in view.partitions]
     shown = [sight for part in parts for sight in part.shown.get(transaction.number, {}).values()]
     lacking = [part for part in parts if part.complete and transaction.number not in part.final]
@@ -110,7 +116,7 @@ def _torn(view: View, transaction: Transaction) -> Finding | None:
     return Finding(anomaly=TORN, operations=(transaction.operation, shown[0].read, read), steps=steps, about=0)
 
 
-def _doubled(view: View, partition: Partition) -> list[Finding]:
+def _doubled(view: TransactionsView, partition: PartitionLog) -> list[Finding]:
     findings = []
     for number, own in partition.final.items():
         by_input: dict[int | None, list[Sight]] = {}
@@ -125,14 +131,14 @@ def _doubled(view: View, partition: Partition) -> list[Finding]:
     return findings
 
 
-def _of(view: View, number: int, anomaly: str, read: Operation, steps: tuple[str, ...]) -> Finding:
+def _of(view: TransactionsView, number: int, anomaly: str, read: Operation, steps: tuple[str, ...]) -> Finding:
     """A finding that a read shows; the transaction stands before it, where there is one."""
     transaction = view.transactions.get(number)
     shown = (read,) if transaction is None else (transaction.operation, read)
     return Finding(anomaly=anomaly, operations=shown, steps=steps)
 
 
-def judge_durable(history: History, view: View, facts: Facts) -> Verdict:
+def judge_durable(history: History, view: TransactionsView, facts: Facts) -> Verdict:
     """Judge that acknowledged commits, and what committed reads showed, are there at the end."""
     committed = [transaction for transaction in view.transactions.values() if transaction.committed]
     exposed = disturbed(history, facts, committed)
@@ -167,7 +173,7 @@ def judge_durable(history: History, view: View, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _lost(view: View, transaction: Transaction) -> Finding | None:
+def _lost(view: TransactionsView, transaction: LogTransaction) -> Finding | None:
     for key, offset in transaction.records:
         partition = view.partitions.get(key)
         if partition is None or partition.covered_to <= offset or offset in partition.final.get(transaction.number, {}):
@@ -181,7 +187,7 @@ def _lost(view: View, transaction: Transaction) -> Finding | None:
     return None
 
 
-def judge_hidden(view: View, facts: Facts) -> Verdict:
+def judge_hidden(view: TransactionsView, facts: Facts) -> Verdict:
     """Judge every record that a committed read showed."""
     findings: list[Finding] = []
     for partition in view.partitions.values():

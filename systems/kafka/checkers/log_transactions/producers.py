@@ -8,7 +8,7 @@ from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, du
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Partition, View
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, PartitionLog, TransactionsView
 
 FENCED: Final = "transactional-producers-fenced"
 HANGING: Final = "no-hanging-transactions"
@@ -20,7 +20,7 @@ _ALONE: Final = "no producer began after another one of its name"
 _ALL_ENDED: Final = "every producer saw the end of each of its transactions"
 
 
-def judge_fenced(view: View, facts: Facts) -> Verdict:
+def judge_fenced(view: TransactionsView, facts: Facts) -> Verdict:
     """Judge the commits that were asked for after a later producer had begun, and that tokens only grow."""
     findings: list[Finding] = []
     late: list[Operation] = []
@@ -71,7 +71,7 @@ def judge_fenced(view: View, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def judge_hanging(view: View, facts: Facts) -> Verdict:
+def judge_hanging(view: TransactionsView, facts: Facts) -> Verdict:
     """Judge that committed readers reach the end of every partition, some time after the last transaction."""
     after_ns = option_ns(facts, "hangs_after", "15s")
     open_ones = [transaction.operation for transaction in view.transactions.values() if transaction.left_open]
@@ -96,13 +96,13 @@ def judge_hanging(view: View, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _waited_ns(view: View, partition: Partition) -> int:
+def _waited_ns(view: TransactionsView, partition: PartitionLog) -> int:
     """How long after healing the last committed read was answered."""
     assert partition.last_read is not None and view.final_ns is not None
     return completed_ns(partition.last_read) - view.final_ns
 
 
-def _hangs(view: View, partition: Partition) -> Finding:
+def _hangs(view: TransactionsView, partition: PartitionLog) -> Finding:
     read = partition.last_read
     assert read is not None
     _, stable, high, _ = read.result

@@ -24,7 +24,7 @@ class Sight(msgspec.Struct, frozen=True):
     read: Operation
 
 
-class Transaction(msgspec.Struct, frozen=True):
+class LogTransaction(msgspec.Struct, frozen=True):
     """One transaction: `partitions` are those that it was to have a record in, where that is known."""
 
     operation: Operation
@@ -60,7 +60,7 @@ class Transaction(msgspec.Struct, frozen=True):
         return tuple((f"p{partition}", offset) for partition, offset in rows)
 
 
-class Partition:
+class PartitionLog:
     """One partition: every record that committed reads showed, and what the reads of the final phase say of it."""
 
     def __init__(self, key: str, reads: Sequence[Operation], final_ns: int | None) -> None:
@@ -95,7 +95,7 @@ def _first_sights(key: str, reads: Iterable[Operation]) -> dict[int, dict[int, S
     return sights
 
 
-class View:
+class TransactionsView:
     """One history."""
 
     def __init__(self, history: History) -> None:
@@ -103,7 +103,7 @@ class View:
         self.final_ns: Final = None if final is None else final[0]
         reads: dict[str, list[Operation]] = {}
         self.begins: Final[list[Operation]] = []
-        self.transactions: Final[dict[int, Transaction]] = {}
+        self.transactions: Final[dict[int, LogTransaction]] = {}
         #: By name: how far the inputs were read, as answered last.
         self.consumed: Final[dict[str, Operation]] = {}
         for operation in history.operations:
@@ -117,7 +117,7 @@ class View:
                 reads.setdefault(key, []).append(operation)
             elif answered and operation.f == "consumed" and final is not None and operation.invoked_ns >= final[0]:
                 self.consumed[key] = operation
-        self.partitions: Final = {key: Partition(key, own, self.final_ns) for key, own in sorted(reads.items())}
+        self.partitions: Final = {key: PartitionLog(key, own, self.final_ns) for key, own in sorted(reads.items())}
         by_name: dict[str, list[Operation]] = {}
         for begin in self.begins:
             by_name.setdefault(begin.key or "", []).append(begin)
@@ -138,21 +138,21 @@ class View:
         wanted = {key for transaction in self.transactions.values() for key in transaction.partitions}
         return sorted(key for key in wanted if key not in self.partitions or not self.partitions[key].complete)
 
-    def began(self, transaction: Transaction) -> Operation | None:
+    def began(self, transaction: LogTransaction) -> Operation | None:
         """The beginning of the producer that played a transaction."""
         operation = transaction.operation
         own = self._own.get((operation.process, operation.key or ""), [])
         return next((b for b in reversed(own) if completed_ns(b) <= operation.invoked_ns), None)
 
 
-def _transaction(operation: Operation) -> Transaction:
+def _transaction(operation: Operation) -> LogTransaction:
     number, wanted, ending, wait_ms = operation.value
     partitions: Iterable[int] = ()
     if operation.f != "transform":
         partitions = wanted
     elif operation.type is Outcome.OK:
         partitions = (partition for partition, _ in operation.result[2])
-    return Transaction(
+    return LogTransaction(
         operation,
         number,
         ending == "commit",

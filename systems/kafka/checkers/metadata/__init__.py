@@ -18,7 +18,7 @@ from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Figures
 from fencepost.systems.kafka.checkers.metadata import converges, durable, epochs, forward
-from fencepost.systems.kafka.checkers.metadata.changes import Changes
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness, staleness_evidence, staleness_figures
 
 CHECKER: Final = "metadata"
@@ -39,7 +39,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n log n) for n operations.
     """
-    changes, incarnations = Changes(history, facts), Incarnations(history)
+    changes, incarnations = MetadataChanges(history, facts), Incarnations(history)
     moved = forward.judge(changes, incarnations, facts, checker=CHECKER)
     stale = staleness(history, facts, changes)
     figures = Figures(others={**moved.figures.plain(), **staleness_figures(stale, len(changes.reads))})

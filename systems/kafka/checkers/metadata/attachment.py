@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, statements
+from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, statements
 from fencepost.checkers.findings.finding import duration
 from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts
@@ -42,7 +42,7 @@ def attached_words(attachment: Attachment) -> str:
 
 def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
     """Return one attachment for each node without a vote and each epoch that began while it was asked, by time."""
-    answers: dict[str, list[Sample]] = {}
+    answers: dict[str, list[LeaderSample]] = {}
     for sample in statements(history):
         if sample.subject == subject and sample.node not in facts.voters:
             answers.setdefault(sample.node, []).append(sample)
@@ -59,7 +59,7 @@ def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, st
     return sorted(attached, key=lambda a: (a.from_ns, a.broker))
 
 
-def _attachment(broker: str, samples: list[Sample], begin: Begin, stale: Staleness) -> Attachment | None:
+def _attachment(broker: str, samples: list[LeaderSample], begin: EpochBegin, stale: Staleness) -> Attachment | None:
     """Return how long one broker stayed with an older epoch; None if it named no older epoch before."""
     epoch, from_ns = begin.epoch, begin.at_ns
     answers = sorted(
@@ -123,7 +123,7 @@ def _between(read: Operation, from_ns: int, until_ns: int | None) -> bool:
     return read.invoked_ns > from_ns and (until_ns is None or read.invoked_ns < until_ns)
 
 
-def _deposed(reign: Reign, begin: Begin, own: Sequence[Operation], stale: Staleness) -> DeposedAnswers:
+def _deposed(reign: Reign, begin: EpochBegin, own: Sequence[Operation], stale: Staleness) -> DeposedAnswers:
     indexes = {read.invoke_index for read in own}
     late = [s for s in stale.stale if s.read.invoke_index in indexes]
     undecided = [read for read in stale.undecided if read.invoke_index in indexes]

@@ -23,7 +23,7 @@ import msgspec
 from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.harness.history import History, LogEntry, MigrationEvent, NodeLog
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.image import Image
+from fencepost.systems.kafka.checkers.metadata.image import MetadataImage
 from fencepost.systems.kafka.checkers.metadata.stored_metadata import (
     Content,
     Znodes,
@@ -117,7 +117,7 @@ class _Both:
 
     def at_last(self) -> tuple[int, Znodes, Znodes]:
         """How many offsets there were, what KRaft's log makes up to the last one, and what ZooKeeper held by then."""
-        image, held, then = Image(), Znodes(), Znodes()
+        image, held, then = MetadataImage(), Znodes(), Znodes()
         offsets = 0
         for _ in self._raises(image, held):
             offsets += 1
@@ -128,7 +128,7 @@ class _Both:
     def since(self, differing: set[str]) -> list[_Difference]:
         """Find of each path that differs at the last offset since which offset it did."""
         differences: dict[str, _Difference] = {}
-        image, held = Image(), Znodes()
+        image, held = MetadataImage(), Znodes()
         for transaction, offset in self._raises(image, held) if differing else ():
             wanted = znodes_of(image, differing)
             for path in differing:
@@ -142,7 +142,7 @@ class _Both:
                 differences[path] = before._replace(wanted=one, held=other)
         return sorted(differences.values(), key=lambda difference: (difference.since, difference.path))
 
-    def _raises(self, image: Image, held: Znodes) -> Iterator[tuple[int, int]]:
+    def _raises(self, image: MetadataImage, held: Znodes) -> Iterator[tuple[int, int]]:
         """Yield each transaction that raised the offset, and the offset; `image` and `held` are brought up to it."""
         records = iter(self._records)
         record = next(records, None)

@@ -15,7 +15,7 @@ from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
 
-class View(msgspec.Struct, frozen=True):
+class ViewAnswer(msgspec.Struct, frozen=True):
     """One answer: the operation and what it says."""
 
     operation: Operation
@@ -41,27 +41,27 @@ class View(msgspec.Struct, frozen=True):
 class Lack(msgspec.Struct, frozen=True):
     """`view` lacks an epoch of `partition` that `known` had named before; the longest known of those that it lacks."""
 
-    view: View
+    view: ViewAnswer
     partition: int
-    known: View
+    known: ViewAnswer
 
     @property
     def age_ns(self) -> int:
         return self.view.asked_ns - self.known.answered_ns
 
 
-class Known:
+class KnownEpochs:
     """Since when each epoch is known: for each partition the answers that named a later epoch than all before."""
 
-    def __init__(self, views: Sequence[View]) -> None:
-        self._first: Final[dict[int, list[tuple[int, View]]]] = {}
+    def __init__(self, views: Sequence[ViewAnswer]) -> None:
+        self._first: Final[dict[int, list[tuple[int, ViewAnswer]]]] = {}
         for view in sorted(views, key=lambda v: v.answered_ns):
             for state in view.says.partitions:
                 own = self._first.setdefault(state.partition, [])
                 if not own or state.epoch > own[-1][0]:
                     own.append((state.epoch, view))
 
-    def lack(self, view: View) -> Lack | None:
+    def lack(self, view: ViewAnswer) -> Lack | None:
         """What an answer lacks for longest; None where it names the newest epochs that were known when it was asked."""
         lacks = []
         for state in view.says.partitions:
@@ -71,15 +71,15 @@ class Known:
                 lacks.append(Lack(view, state.partition, own[at][1]))
         return max(lacks, key=lambda lack: lack.age_ns, default=None)
 
-    def could_lack(self, view: View, fresh_ns: int) -> bool:
+    def could_lack(self, view: ViewAnswer, fresh_ns: int) -> bool:
         """Whether some epoch beyond the first was known `fresh_ns` before this answer was asked for."""
         return any(len(own) > 1 and own[1][1].answered_ns < view.asked_ns - fresh_ns for own in self._first.values())
 
 
-def late_episodes(views: Sequence[View], late: Sequence[Lack]) -> list[list[Lack]]:
+def late_episodes(views: Sequence[ViewAnswer], late: Sequence[Lack]) -> list[list[Lack]]:
     """Group late answers of one broker between which it gave no other, in the order in which they were asked for."""
     by_view = {lack.view.operation.invoke_index: lack for lack in late}
-    by_node: dict[str, list[View]] = {}
+    by_node: dict[str, list[ViewAnswer]] = {}
     for view in views:
         by_node.setdefault(view.node, []).append(view)
     episodes: list[list[Lack]] = []

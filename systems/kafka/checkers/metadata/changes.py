@@ -31,7 +31,7 @@ _COPIES: Final = {"topic": "cache", "partitions": "cache", "acl": "acl", "broker
 BEFORE_THE_RUN_NS: Final = -1
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class MetadataChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change of one setting; the instants are None where nothing is certain. `seen_by` showed it first."""
 
     operation: Operation
@@ -48,7 +48,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.operation.type is Outcome.OK
 
 
-class Changes:
+class MetadataChanges:
     """All changes of settings, by key and value, and all answered reads of them."""
 
     def __init__(self, history: History, facts: Facts) -> None:
@@ -63,10 +63,10 @@ class Changes:
         direct = direct_nodes(facts)
         set_to = [o for o in alters if o.value is not None]
         self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), direct) for o in set_to}
-        self._by_key: Final[dict[str | None, list[Change]]] = {}
+        self._by_key: Final[dict[str | None, list[MetadataChange]]] = {}
         for change in self._by_value.values():
             self._by_key.setdefault(change.operation.key, []).append(change)
-        self._removals: Final[dict[str | None, list[Change]]] = {}
+        self._removals: Final[dict[str | None, list[MetadataChange]]] = {}
         for alter in alters:
             if alter.value is None and alter.type is not Outcome.FAIL:
                 removal = _change(alter, None, direct)
@@ -75,7 +75,7 @@ class Changes:
         for own in self._by_key.values():
             own.sort(key=lambda c: c.operation.invoke_index)
 
-    def shown(self, read: Operation) -> Change | None:
+    def shown(self, read: Operation) -> MetadataChange | None:
         """Return the change that an answer shows; None if its state is from before the run."""
         return self._by_value.get((read.key, read.result))
 
@@ -95,12 +95,12 @@ class Changes:
         """Whether an answer shows nothing after a removal was asked for: then nobody knows what it shows."""
         return bool(self._may_show(read))
 
-    def _may_show(self, read: Operation) -> list[Change]:
+    def _may_show(self, read: Operation) -> list[MetadataChange]:
         if read.result is not None:
             return []
         return [change for change in self._removals.get(read.key, []) if change.invoked_ns < completed(read)]
 
-    def of(self, key: str | None) -> list[Change]:
+    def of(self, key: str | None) -> list[MetadataChange]:
         """All changes of one setting, in the order of invocation."""
         return self._by_key.get(key, [])
 
@@ -112,15 +112,15 @@ class Changes:
 class Required:
     """The newest change of one setting among those that had taken effect by some time; newest by invocation."""
 
-    def __init__(self, changes: list[Change]) -> None:
+    def __init__(self, changes: list[MetadataChange]) -> None:
         effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
         self._times = [c.first_by_ns or 0 for c in effective]
-        self._newest: list[Change] = []
+        self._newest: list[MetadataChange] = []
         for change in effective:
             best = self._newest[-1] if self._newest else change
             self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
 
-    def by(self, at_ns: int) -> Change | None:
+    def by(self, at_ns: int) -> MetadataChange | None:
         """Return what a view that holds everything from before `at_ns` must show, if it shows nothing later."""
         count = bisect_left(self._times, at_ns)
         return self._newest[count - 1] if count else None
@@ -142,12 +142,14 @@ def direct_nodes(facts: Facts) -> frozenset[str]:
     return frozenset(facts.voters) if set(facts.voters) < set(facts.nodes) else frozenset()
 
 
-def _change(alter: Operation, seen: Operation | None, direct: frozenset[str]) -> Change:
+def _change(alter: Operation, seen: Operation | None, direct: frozenset[str]) -> MetadataChange:
     proofs = [completed(o) for o in (alter if alter.type is Outcome.OK else None, seen) if o is not None]
     first_by_ns = min(proofs, default=None)
     quick = alter.type is Outcome.OK and completed(alter) - alter.invoked_ns < HANDED_OVER_ONCE_NS
     once = alter.node in direct or quick
-    return Change(operation=alter, first_by_ns=first_by_ns, last_by_ns=first_by_ns if once else None, seen_by=seen)
+    return MetadataChange(
+        operation=alter, first_by_ns=first_by_ns, last_by_ns=first_by_ns if once else None, seen_by=seen
+    )
 
 
 def completed(operation: Operation) -> int:

@@ -12,7 +12,7 @@ from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.changes import Changes, completed
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
 GUARANTEE: Final = "metadata-converges"
 EXPOSURE_OF: Final = "settings and names that several nodes were asked for in the final phase, and answered"
@@ -23,7 +23,7 @@ _SHOWN_MAX: Final = 20
 _Answers = dict[tuple[str, str | None], dict[str, Operation]]
 
 
-def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> Verdict:
+def judge(history: History, changes: MetadataChanges, facts: Facts, *, checker: str) -> Verdict:
     """Judge whether all nodes gave the same answers in the final phase.
 
     Returns:
@@ -112,7 +112,7 @@ def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[s
     }
 
 
-def _contradictions(changes: Changes) -> list[Finding]:
+def _contradictions(changes: MetadataChanges) -> list[Finding]:
     first: dict[tuple[str | None, int], Operation] = {}
     findings: dict[tuple[str | None, int], Finding] = {}
     for read in changes.reads:
@@ -129,7 +129,7 @@ def _contradictions(changes: Changes) -> list[Finding]:
     return list(findings.values())
 
 
-def _at_one_offset(changes: Changes) -> int:
+def _at_one_offset(changes: MetadataChanges) -> int:
     """Count the answers about a setting at an offset that an earlier answer about the setting also names."""
     placed = [(read.key, read.position) for read in changes.reads if read.position is not None]
     return len(placed) - len(set(placed))
@@ -139,7 +139,7 @@ def _name(value: Value) -> str:
     return repr(value)
 
 
-def _propagation(changes: Changes) -> dict[str, tuple[int, Rows]]:
+def _propagation(changes: MetadataChanges) -> dict[str, tuple[int, Rows]]:
     """Return how many ns after its acknowledgement each node showed the newest acknowledged change that was read."""
     acknowledged = [c for key in changes.keys for c in changes.of(key) if c.acknowledged and c.seen_by is not None]
     if not acknowledged:

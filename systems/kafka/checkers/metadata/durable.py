@@ -22,14 +22,14 @@ from fencepost.checkers.findings.finding import Doubt, Finding, Findings, durati
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import (
-    Change,
-    Changes,
+    MetadataChange,
+    MetadataChanges,
     Required,
     completed,
     direct_nodes,
     view_of,
 )
-from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+from fencepost.systems.kafka.checkers.metadata.risk import LACKS, ControllerRisk
 
 GUARANTEE: Final = "metadata-durable"
 EXPOSURE_OF: Final = "acknowledged changes that something disturbed, and that a later final view had to show"
@@ -46,7 +46,9 @@ class _Evidence(msgspec.Struct, frozen=True):
     change: Operation
 
 
-def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
+def judge(
+    history: History, changes: MetadataChanges, incarnations: Incarnations, facts: Facts, *, checker: str
+) -> Verdict:
     """Judge "metadata-durable" by the answers of the final phase.
 
     Args:
@@ -67,7 +69,7 @@ def judge(history: History, changes: Changes, incarnations: Incarnations, facts:
     lost_names, due_names = _names(history, final, incarnations, facts)
     findings += [*lost, *lost_names]
     due += due_names
-    risk = Risk(history, facts)
+    risk = ControllerRisk(history, facts)
     exposed = [answer for answer, change in due if risk.runs(change)]
     lacks = LACKS if due else "no final view was proven to be late enough"
     acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
@@ -100,7 +102,7 @@ def _final(history: History, operations: list[Operation]) -> list[Operation]:
     return [o for o in reads if in_final(history, o)]
 
 
-def _counted(history: History, changes: Changes) -> dict[str, Rows]:
+def _counted(history: History, changes: MetadataChanges) -> dict[str, Rows]:
     """Return the rows of changes by how they ended, and of the unanswered ones that were seen."""
     counted: dict[str, Rows] = {}
     for f in ("alter", "create"):
@@ -114,7 +116,7 @@ def _counted(history: History, changes: Changes) -> dict[str, Rows]:
 # -- settings -----------------------------------------------------------------------------------------------------
 
 
-def _refused_but_shown(changes: Changes) -> list[Finding]:
+def _refused_but_shown(changes: MetadataChanges) -> list[Finding]:
     findings = []
     for key in changes.keys:
         for change in changes.of(key):
@@ -129,7 +131,9 @@ def _refused_but_shown(changes: Changes) -> list[Finding]:
     return findings
 
 
-def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], list[_Due]]:
+def _settings(
+    final: list[Operation], changes: MetadataChanges, incarnations: Incarnations
+) -> tuple[list[Finding], list[_Due]]:
     """Return what was lost, and the answers that had to show a change."""
     required = {key: Required(changes.of(key)) for key in changes.keys}
     servers: dict[tuple[str, int, str], list[Operation]] = {}
@@ -155,7 +159,7 @@ def _settings(final: list[Operation], changes: Changes, incarnations: Incarnatio
     return findings, answered
 
 
-def _evidence(reads: list[Operation], shown: dict[int, Change]) -> list[_Evidence]:
+def _evidence(reads: list[Operation], shown: dict[int, MetadataChange]) -> list[_Evidence]:
     """List one server's answers by completion, each with the latest change that it had shown by then."""
     evidence: list[_Evidence] = []
     for read in sorted(reads, key=completed):
@@ -174,7 +178,7 @@ def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
     return before[-1] if before else None
 
 
-def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation | None) -> Finding:
+def _lost(read: Operation, due: MetadataChange, proof: _Evidence, elsewhere: Operation | None) -> Finding:
     change = due.operation
     standing = "acknowledged" if due.acknowledged else "unanswered, but seen"
     steps = [

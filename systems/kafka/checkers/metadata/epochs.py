@@ -6,7 +6,7 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
-from fencepost.checkers.facts.reigns import Sample, exact_claims
+from fencepost.checkers.facts.reigns import LeaderSample, exact_claims
 from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
@@ -52,10 +52,10 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
     ).verdict(facts)
 
 
-def _steps_back(claims: list[Sample]) -> list[tuple[Sample, Sample]]:
+def _steps_back(claims: list[LeaderSample]) -> list[tuple[LeaderSample, LeaderSample]]:
     """Return the pairs (earlier, later) of one server's claims whose epoch fell; `claims` are ordered by answer."""
     steps = []
-    highest: Sample | None = None
+    highest: LeaderSample | None = None
     at = 0
     for claim in sorted(claims, key=lambda c: c.asked_ns):
         while claims[at].answered_ns < claim.asked_ns:
@@ -67,7 +67,7 @@ def _steps_back(claims: list[Sample]) -> list[tuple[Sample, Sample]]:
     return steps
 
 
-def _finding(before: Sample, after: Sample) -> Finding:
+def _finding(before: LeaderSample, after: LeaderSample) -> Finding:
     return Finding(
         anomaly=ANOMALY,
         events=(before.index, after.index),

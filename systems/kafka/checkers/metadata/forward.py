@@ -13,7 +13,7 @@ from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, completed
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, completed
 
 GUARANTEE: Final = "metadata-forward"
 EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown a change of it before"
@@ -22,11 +22,11 @@ EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown 
 class _Seen(msgspec.Struct, frozen=True):
     """The newest change of one setting that one server had shown, by invocation, and the read that showed it."""
 
-    change: Change
+    change: MetadataChange
     read: Operation
 
 
-def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
+def judge(changes: MetadataChanges, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
     """Judge whether each server's view only moved forward.
 
     Returns:
@@ -70,7 +70,7 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
     ).verdict(facts)
 
 
-def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:
+def _view(changes: MetadataChanges, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:
     """Return the steps back, the exposure and the doubtful steps of one server's answers about one setting."""
     findings: list[Finding] = []
     exposed: list[Operation] = []
@@ -99,7 +99,7 @@ def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], list
     return findings, exposed, doubtful
 
 
-def _went_back(changes: Changes, newest: _Seen, read: Operation) -> Finding:
+def _went_back(changes: MetadataChanges, newest: _Seen, read: Operation) -> Finding:
     before, change = newest.read, newest.change.operation
     old = changes.shown(read)
     steps = (

@@ -33,8 +33,8 @@ from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 from fencepost.systems.kafka.checkers.metadata.durable import GUARANTEE as DURABLE
-from fencepost.systems.kafka.checkers.metadata.placed_changes import Log, Placed
-from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries, Placed
+from fencepost.systems.kafka.checkers.metadata.risk import LACKS, ControllerRisk
 from fencepost.systems.kafka.facts.controllers import electorates
 
 CHECKER: Final = "ground-truth"
@@ -56,7 +56,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if not history.logs:
         nothing = Doubt(Cause.NO_EXPOSURE, "no metadata log was kept")
         return [Findings(checker=CHECKER, guarantee=AGREES, doubt=nothing, exposure_of="").verdict(facts)]
-    logs = {node: Log(log) for node, log in history.logs.items()}
+    logs = {node: NodeEntries(log) for node, log in history.logs.items()}
     placed = Placed(history, logs, facts)
     agreement = [
         *_epochs_back(logs),
@@ -67,7 +67,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     below = _common_entries(logs)
     lost = [*_lost(placed, logs, history, facts), *_refused(placed)]
     counted = _counted(placed, logs)
-    risk = Risk(history, facts)
+    risk = ControllerRisk(history, facts)
     on_disk = counted["acknowledged_found"]
     at_risk = rows(change for change in on_disk if risk.runs(change))
     losable = _losable(placed, logs, history, facts)
@@ -132,7 +132,7 @@ def _drawn(findings: list[Finding], history: History) -> list[Finding]:
 # -- logs against each other --------------------------------------------------------------------------------------
 
 
-def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Finding]:
+def _epochs_back(logs: Mapping[str, NodeEntries]) -> Iterator[Finding]:
     for log in logs.values():
         for before, after in pairwise(log.log.entries):
             if after.epoch < before.epoch:
@@ -147,12 +147,12 @@ def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Finding]:
                 break
 
 
-def _pairs(logs: Mapping[str, Log]) -> Iterator[tuple[Log, Log]]:
+def _pairs(logs: Mapping[str, NodeEntries]) -> Iterator[tuple[NodeEntries, NodeEntries]]:
     """Every two copies of one log."""
     return ((one, other) for one, other in combinations(logs.values(), 2) if one.log.of == other.log.of)
 
 
-def _differences(a: Log, b: Log) -> Iterator[Finding]:
+def _differences(a: NodeEntries, b: NodeEntries) -> Iterator[Finding]:
     """Find the first offset at which two logs must be equal and differ."""
     shared = [offset for offset in a.at if offset in b.at]
     agreed = max((offset for offset in shared if a.at[offset] == b.at[offset]), default=-1)
@@ -171,7 +171,7 @@ def _differences(a: Log, b: Log) -> Iterator[Finding]:
         return
 
 
-def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
+def _overwritten(placed: Placed, logs: Mapping[str, NodeEntries]) -> Iterator[Finding]:
     for change, places in placed.items:
         # Of several entries of one change nobody knows which one was acknowledged.
         if change.type is not Outcome.OK or len(placed.entries(places)) != 1:
@@ -199,7 +199,7 @@ def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
             break
 
 
-def _common_entries(logs: Mapping[str, Log]) -> int:
+def _common_entries(logs: Mapping[str, NodeEntries]) -> int:
     counts: dict[tuple[str, int], int] = {}
     for log in logs.values():
         for offset in log.at:
@@ -207,7 +207,7 @@ def _common_entries(logs: Mapping[str, Log]) -> int:
     return sum(count > 1 for count in counts.values())
 
 
-def _replaceable(placed: Placed, logs: Mapping[str, Log]) -> int:
+def _replaceable(placed: Placed, logs: Mapping[str, NodeEntries]) -> int:
     """Count the acknowledged changes with a single entry whose offset another log also holds."""
     entries = [
         own[0]
@@ -220,7 +220,7 @@ def _replaceable(placed: Placed, logs: Mapping[str, Log]) -> int:
 # -- logs against the history -------------------------------------------------------------------------------------
 
 
-def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
+def _out_of_order(placed: Placed, logs: Mapping[str, NodeEntries]) -> Iterator[Finding]:
     """Compare first offsets in one log: a change that was acknowledged before another was sent must come first.
 
     Not across logs: the tail of a superseded leader takes offsets that others give again.
@@ -270,7 +270,7 @@ def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
             yield highest, (change, at)
 
 
-def _lost(placed: Placed, logs: Mapping[str, Log], history: History, facts: Facts) -> Iterator[Finding]:
+def _lost(placed: Placed, logs: Mapping[str, NodeEntries], history: History, facts: Facts) -> Iterator[Finding]:
     """Find acknowledged changes that no majority of voters can hold; a voter without a known log counts as a holder."""
     groups = electorates(history, facts)
     begun_ns = {node: fault.began_ns for fault in history.faults if NEW_DISK in fault.details for node in fault.nodes}
@@ -301,7 +301,7 @@ def _lost(placed: Placed, logs: Mapping[str, Log], history: History, facts: Fact
             )
 
 
-def _losable(placed: Placed, logs: Mapping[str, Log], history: History, facts: Facts) -> list[Operation]:
+def _losable(placed: Placed, logs: Mapping[str, NodeEntries], history: History, facts: Facts) -> list[Operation]:
     """List the acknowledged changes of which the logs that were kept whole could show that no majority holds them."""
     whole = [node for node in facts.voters if node in logs and logs[node].log.start_offset == 0]
     enough = not any(_can_hold(voters, whole) for voters in electorates(history, facts).values())
@@ -335,7 +335,7 @@ def _refused(placed: Placed) -> Iterator[Finding]:
 # -- words and figures --------------------------------------------------------------------------------------------
 
 
-def _counted(placed: Placed, logs: Mapping[str, Log]) -> dict[str, list[Operation]]:
+def _counted(placed: Placed, logs: Mapping[str, NodeEntries]) -> dict[str, list[Operation]]:
     """Map the names of figures to the changes with that outcome."""
     whole = all(log.log.start_offset == 0 for log in logs.values())
     settled: dict[str, list[Operation]] = {"info_took_effect": [], "info_took_no_effect": [], "info_undecided": []}
@@ -355,7 +355,7 @@ def _counted(placed: Placed, logs: Mapping[str, Log]) -> dict[str, list[Operatio
     }
 
 
-def _figures(logs: Mapping[str, Log], counted: Mapping[str, list[Operation]]) -> dict[str, Any]:
+def _figures(logs: Mapping[str, NodeEntries], counted: Mapping[str, list[Operation]]) -> dict[str, Any]:
     return {
         "logs": {
             log.node: {"start_offset": log.log.start_offset, "end_offset": log.end, "last_epoch": log.last_epoch}
@@ -367,7 +367,7 @@ def _figures(logs: Mapping[str, Log], counted: Mapping[str, list[Operation]]) ->
     }
 
 
-def _by_type(logs: Mapping[str, Log]) -> dict[str, int]:
+def _by_type(logs: Mapping[str, NodeEntries]) -> dict[str, int]:
     longest = max(logs.values(), key=lambda log: (log.last_epoch, log.end))
     counts: dict[str, int] = {}
     for entry in longest.log.entries:

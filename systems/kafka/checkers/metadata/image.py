@@ -44,7 +44,7 @@ _REPLICAS: Final = (
 _WITHOUT_ORDER: Final = frozenset({"features", "end_points", "log_dirs", "cordoned_log_dirs"})
 
 
-class Image:
+class MetadataImage:
     """The state after the records so far; `unread` are the types of records that nothing is known of."""
 
     def __init__(self, entries: Iterable[LogEntry] = ()) -> None:
@@ -167,7 +167,7 @@ class Image:
                     self.objects[key] = {**fields, "eligible_leader_replicas": [], "last_known_elr": []}
 
 
-def differences(one: Image, other: Image) -> list[Key]:
+def differences(one: MetadataImage, other: MetadataImage) -> list[Key]:
     """The objects that are not the same in both, in order; a field with its default is as good as none."""
     keys = one.objects.keys() | other.objects.keys()
     return sorted(key for key in keys if plain(one.objects.get(key)) != plain(other.objects.get(key)))

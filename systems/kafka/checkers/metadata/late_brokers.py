@@ -7,7 +7,7 @@ from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.broker_views import Known, Lack, View, late_episodes
+from fencepost.systems.kafka.checkers.metadata.broker_views import KnownEpochs, Lack, ViewAnswer, late_episodes
 
 CHECKER: Final = "partition-states"
 FRESH: Final = "partition-states-fresh"
@@ -17,7 +17,9 @@ STALE: Final = "stale-partition-state"
 NOT_FENCED: Final = "stale-broker-not-fenced"
 
 
-def judge_fresh(views: Sequence[View], known: Known, lacks: Sequence[Lack], fresh_ns: int, facts: Facts) -> Verdict:
+def judge_fresh(
+    views: Sequence[ViewAnswer], known: KnownEpochs, lacks: Sequence[Lack], fresh_ns: int, facts: Facts
+) -> Verdict:
     late = [lack for lack in lacks if lack.age_ns > fresh_ns]
     episodes = late_episodes(views, late)
     exposed = rows(view.operation for view in views if known.could_lack(view, fresh_ns))
@@ -62,7 +64,7 @@ def _stale(episode: Sequence[Lack]) -> Finding:
 
 
 def judge_fenced(
-    views: Sequence[View],
+    views: Sequence[ViewAnswer],
     lacks: Sequence[Lack],
     fresh_ns: int,
     fenced_ns: int,
@@ -78,7 +80,7 @@ def judge_fenced(
     fresh = [view for view in views if age_of.get(view.operation.invoke_index, 0) <= fresh_ns]
     bound_ns = fenced_ns + fresh_ns
     findings: list[Finding] = []
-    tested: list[View] = []
+    tested: list[ViewAnswer] = []
     for episode in late_episodes(views, [lack for lack in lacks if lack.age_ns > fresh_ns]):
         oldest = max(episode, key=lambda lack: lack.age_ns)
         view, since_ns = oldest.view, oldest.known.answered_ns
@@ -105,7 +107,7 @@ def judge_fenced(
     ).verdict(facts)
 
 
-def _alive(lack: Lack, other: View) -> Finding:
+def _alive(lack: Lack, other: ViewAnswer) -> Finding:
     view, known, partition = lack.view, lack.known, lack.partition
     steps = (
         f"{known.node} named epoch {known.epoch(partition)} of p{partition} at {seconds(known.answered_ns)}.",
@@ -117,7 +119,7 @@ def _alive(lack: Lack, other: View) -> Finding:
     return Finding(anomaly=NOT_FENCED, operations=shown, steps=steps)
 
 
-def _meanwhile(fresh: Sequence[View], lack: Lack) -> list[View]:
+def _meanwhile(fresh: Sequence[ViewAnswer], lack: Lack) -> list[ViewAnswer]:
     """Answers of other brokers that name what is lacking, asked for and given while the late broker lacked it."""
     epoch = lack.known.epoch(lack.partition)
     return [

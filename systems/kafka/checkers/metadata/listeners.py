@@ -38,7 +38,7 @@ from fencepost.systems.kafka.checkers.metadata.heard_log import (
     shown,
 )
 from fencepost.systems.kafka.checkers.metadata.placed_changes import ALWAYS_SHOWN, Name, change_name, entry_name
-from fencepost.systems.kafka.checkers.metadata.risk import LACKS, Risk
+from fencepost.systems.kafka.checkers.metadata.risk import LACKS, ControllerRisk
 
 CHECKER: Final = "metadata-listeners"
 ORDER: Final = "metadata-listener-order"
@@ -126,7 +126,7 @@ def _from_disk(log: HeardLog, disk: NodeLog) -> Iterator[Finding]:
 def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     changes = [o for o in history.operations if o.type is Outcome.OK and o.f in ("alter", "create")]
     named = [(change, name) for change in changes if (name := change_name(change)) is not None]
-    risk = Risk(history, facts)
+    risk = ControllerRisk(history, facts)
     findings: list[Finding] = []
     heard: dict[int, Operation] = {}
     looked_for = 0

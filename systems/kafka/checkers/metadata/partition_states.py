@@ -25,7 +25,7 @@ from fencepost.checkers.findings.finding import Doubt, Finding, Findings, durati
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view
-from fencepost.systems.kafka.checkers.metadata.broker_views import Known, View
+from fencepost.systems.kafka.checkers.metadata.broker_views import KnownEpochs, ViewAnswer
 from fencepost.systems.kafka.checkers.metadata.late_brokers import CHECKER, judge_fenced, judge_fresh
 
 AGREE: Final = "partition-states-agree"
@@ -49,8 +49,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
     Cost: O(n p log n) for n views of p partitions.
     """
-    views = [View(o, broker_view(o.result)) for o in history.operations if o.f == "view" and o.type is Outcome.OK]
-    known = Known(views)
+    views = [ViewAnswer(o, broker_view(o.result)) for o in history.operations if o.f == "view" and o.type is Outcome.OK]
+    known = KnownEpochs(views)
     lacks = [lack for view in views if (lack := known.lack(view)) is not None]
     fresh_ns, fenced_ns = option_ns(facts, "fresh", "2s"), option_ns(facts, "fenced", "6s")
     incarnations = Incarnations(history)
@@ -63,10 +63,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _agree(views: Sequence[View], facts: Facts) -> Verdict:
-    first: dict[tuple[int, int], tuple[int, View]] = {}
+def _agree(views: Sequence[ViewAnswer], facts: Facts) -> Verdict:
+    first: dict[tuple[int, int], tuple[int, ViewAnswer]] = {}
     findings: dict[tuple[int, int], Finding] = {}
-    compared: list[View] = []
+    compared: list[ViewAnswer] = []
     for view in views:
         again = False
         for state in view.says.partitions:
@@ -99,17 +99,17 @@ def _agree(views: Sequence[View], facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _forward(views: Sequence[View], incarnations: Incarnations, facts: Facts) -> Verdict:
-    servers: dict[tuple[str, int], list[View]] = {}
+def _forward(views: Sequence[ViewAnswer], incarnations: Incarnations, facts: Facts) -> Verdict:
+    servers: dict[tuple[str, int], list[ViewAnswer]] = {}
     for view in views:
         incarnation = incarnations.of(view.operation)
         if incarnation is not None:
             servers.setdefault((view.node, incarnation), []).append(view)
     findings: list[Finding] = []
-    again: list[View] = []
+    again: list[ViewAnswer] = []
     for own in servers.values():
         answered = sorted(own, key=lambda v: v.answered_ns)
-        newest: dict[int, tuple[int, View]] = {}
+        newest: dict[int, tuple[int, ViewAnswer]] = {}
         at = 0
         for view in sorted(own, key=lambda v: v.asked_ns):
             while answered[at].answered_ns < view.asked_ns:
@@ -134,7 +134,7 @@ def _forward(views: Sequence[View], incarnations: Incarnations, facts: Facts) ->
     ).verdict(facts)
 
 
-def _steps_back(view: View, newest: dict[int, tuple[int, View]]) -> list[Finding]:
+def _steps_back(view: ViewAnswer, newest: dict[int, tuple[int, ViewAnswer]]) -> list[Finding]:
     """At most one finding for an answer: the first of its partitions that went back."""
     for state in view.says.partitions:
         epoch, before = newest.get(state.partition, (-1, view))
@@ -148,8 +148,8 @@ def _steps_back(view: View, newest: dict[int, tuple[int, View]]) -> list[Finding
     return []
 
 
-def _converge(history: History, views: Sequence[View], facts: Facts) -> Verdict:
-    last: dict[str, View] = {}
+def _converge(history: History, views: Sequence[ViewAnswer], facts: Facts) -> Verdict:
+    last: dict[str, ViewAnswer] = {}
     for view in sorted(views, key=lambda v: v.answered_ns):
         if in_final(history, view.operation):
             last[view.node] = view
@@ -177,7 +177,7 @@ def _converge(history: History, views: Sequence[View], facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _difference(one: View, other: View) -> str:
+def _difference(one: ViewAnswer, other: ViewAnswer) -> str:
     """The first thing on which two views differ."""
     for mine in one.says.partitions:
         theirs = next((s for s in other.says.partitions if s.partition == mine.partition), None)

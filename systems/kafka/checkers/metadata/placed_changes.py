@@ -28,10 +28,10 @@ _OWNER: Final = "User:"
 
 def placed_changes(history: History, facts: Facts) -> "Placed":
     """Every change of the history in the logs that were kept of it."""
-    return Placed(history, {node: Log(log) for node, log in history.logs.items()}, facts)
+    return Placed(history, {node: NodeEntries(log) for node, log in history.logs.items()}, facts)
 
 
-class Log:
+class NodeEntries:
     """One node's log: entries by offset, and where it ends."""
 
     def __init__(self, log: NodeLog) -> None:
@@ -45,7 +45,7 @@ class Log:
 class Placed:
     """The offsets of each change in each node's log."""
 
-    def __init__(self, history: History, logs: Mapping[str, Log], facts: Facts) -> None:
+    def __init__(self, history: History, logs: Mapping[str, NodeEntries], facts: Facts) -> None:
         self._logs: Final = logs
         self._electorates: Final = tuple(electorates(history, facts).values())
         by_name: dict[Name, dict[str, list[int]]] = {}

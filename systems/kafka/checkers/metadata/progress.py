@@ -19,7 +19,7 @@ from fencepost.checkers.facts.servers import ended_by_themselves
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, MigrationDelayEvent, MigrationEvent, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, Required, completed
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, Required, completed
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 #: A phase that began, or that was given up.
@@ -49,7 +49,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     if not history.of(MigrationEvent) and not history.of(MigrationDelayEvent):
         return []
-    changes = Changes(history, facts)
+    changes = MetadataChanges(history, facts)
     return [_goes_on(history, facts), *([_keep_up(history, changes, facts)] if changes.reads else [])]
 
 
@@ -97,7 +97,7 @@ def _late(event: _Wait, quiet_ns: int) -> Finding:
     )
 
 
-def _keep_up(history: History, changes: Changes, facts: Facts) -> Verdict:
+def _keep_up(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
     began_ns = min(event.time_ns for event in (*history.of(MigrationEvent), *history.of(MigrationDelayEvent)))
     faults = acting(history)
     required = {key: Required(changes.of(key)) for key in changes.keys}
@@ -131,7 +131,7 @@ def _keep_up(history: History, changes: Changes, facts: Facts) -> Verdict:
     ).verdict(facts)
 
 
-def _behind(read: Operation, due: Change) -> Finding:
+def _behind(read: Operation, due: MetadataChange) -> Finding:
     change = due.operation
     steps = (
         f"Process {change.process} set {change.key} to {change.value!r} through {change.node}: acknowledged.",

@@ -25,7 +25,7 @@ from fencepost.checkers.facts.claims import (
 )
 from fencepost.checkers.facts.clocks import overlapping, stalls_of
 from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, epoch_subject, reigns_of
+from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns, epoch_subject, reigns_of
 from fencepost.checkers.facts.servers import cuts
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
@@ -36,7 +36,7 @@ from fencepost.systems.kafka.checkers.metadata.attachment import (
     attachments,
     deposed_answers,
 )
-from fencepost.systems.kafka.checkers.metadata.changes import Changes
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment, DeposedAnswers, FaultCost, RejoinFigures
 
@@ -71,11 +71,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reigns = reigns_of(history, subject)
     marks = Landmarks(history)
     costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
-    stale = staleness(history, facts, Changes(history, facts))
+    stale = staleness(history, facts, MetadataChanges(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
     findings = [_finding(history, reigns, cost) for cost in disruptive]
-    deposed = deposed_answers(reigns, stale, Changes(history, facts).reads)
+    deposed = deposed_answers(reigns, stale, MetadataChanges(history, facts).reads)
     return [_verdict(costs, (attached, deposed), findings, "no voter came back while another one led", facts)]
 
 
@@ -150,7 +150,7 @@ def _cost(
     return msgspec.structs.replace(cost, events={name: rows for name, rows in events.items() if rows})
 
 
-def _named(begin: Begin | None) -> Rows:
+def _named(begin: EpochBegin | None) -> Rows:
     return () if begin is None else (begin.event,)
 
 
@@ -176,7 +176,7 @@ def _touched(history: History, fault: FaultSpan, to_ns: int) -> list[str]:
     return [node for f in others if f.ended_ns is None or f.ended_ns >= to_ns for node in f.nodes]
 
 
-def _end(reigns: Reigns, reign: Reign, begin: Begin, since_ns: int, marks: Landmarks) -> Rows:
+def _end(reigns: Reigns, reign: Reign, begin: EpochBegin, since_ns: int, marks: Landmarks) -> Rows:
     """Return the row that shows that `reign` was over, by the rule of `over_ns`."""
     own = () if over_ns(reign, begin, since_ns) == begin.at_ns else end_rows(reigns, reign, marks)
     return own or (begin.event,)

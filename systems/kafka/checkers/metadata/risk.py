@@ -15,7 +15,7 @@ from fencepost.harness.verdict import Facts
 LACKS: Final = "the controller did not change, and no fault touched one, after a change was sent"
 
 
-class Risk:
+class ControllerRisk:
     """When the last disturbance of the controllers of one run was over."""
 
     def __init__(self, history: History, facts: Facts) -> None:

@@ -22,7 +22,7 @@ import msgspec
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.image import Fields, Image, Key, differences, plain
+from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, MetadataImage, differences, plain
 from fencepost.systems.kafka.facts.snapshots import nodes_with_loaded_snapshots
 
 GUARANTEE: Final = "snapshots-match-log"
@@ -35,8 +35,8 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     log: NodeLog
     source: str
-    kept: Image
-    made: Image
+    kept: MetadataImage
+    made: MetadataImage
     differ: tuple[Key, ...]
 
 
@@ -76,8 +76,8 @@ def _compared(history: History) -> Iterator[_Compared]:
         source = _whole_log(history, log)
         if source is None:
             continue
-        made = Image(entry for entry in source.entries if entry.offset < log.snapshot_end)
-        kept = Image(log.snapshot)
+        made = MetadataImage(entry for entry in source.entries if entry.offset < log.snapshot_end)
+        kept = MetadataImage(log.snapshot)
         yield _Compared(log=log, source=source.node, kept=kept, made=made, differ=tuple(differences(kept, made)))
 
 

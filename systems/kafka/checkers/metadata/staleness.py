@@ -17,11 +17,11 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.systems.kafka.checkers.metadata.changes import Change, Changes, completed
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, completed
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes
 
 
-class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
+class _StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     """`read` lacks `missed`, the first such acknowledged change, which had been acknowledged `age_ns` before."""
 
     read: Operation
@@ -32,7 +32,7 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 class Staleness(msgspec.Struct, frozen=True, kw_only=True):
     """The stale reads, and those that may be stale; both in the order of invocation."""
 
-    stale: list[StaleRead]
+    stale: list[_StaleRead]
     undecided: list[Operation]
 
 
@@ -43,7 +43,7 @@ class _Offsets(msgspec.Struct, frozen=True):
     last: int
 
 
-def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
+def staleness(history: History, facts: Facts, changes: MetadataChanges) -> Staleness:
     """Find the answers that lack a change acknowledged before they were asked for; these are figures only.
 
     Cost: O(n log n) for n operations, and the changes that stale answers lack.
@@ -54,7 +54,7 @@ def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
         for key in changes.keys
     }
     judged = Staleness(stale=[], undecided=[])
-    known: dict[tuple[str | None, int, int], Change | bool] = {}
+    known: dict[tuple[str | None, int, int], MetadataChange | bool] = {}
     for read in changes.reads:
         if changes.may_show_a_removal(read):
             continue
@@ -65,17 +65,20 @@ def staleness(history: History, facts: Facts, changes: Changes) -> Staleness:
         if question not in known:
             known[question] = _first_missed(own[:count], shown, changes.last_by(read), offsets)
         missed = known[question]
-        if isinstance(missed, Change):
+        if isinstance(missed, MetadataChange):
             age_ns = read.invoked_ns - completed(missed.operation)
-            judged.stale.append(StaleRead(read=read, missed=missed.operation, age_ns=age_ns))
+            judged.stale.append(_StaleRead(read=read, missed=missed.operation, age_ns=age_ns))
         elif not missed:
             judged.undecided.append(read)
     return judged
 
 
 def _first_missed(
-    acknowledged: list[Change], shown: Change | None, last_by_ns: int | None, offsets: Mapping[int, _Offsets]
-) -> Change | bool:
+    acknowledged: list[MetadataChange],
+    shown: MetadataChange | None,
+    last_by_ns: int | None,
+    offsets: Mapping[int, _Offsets],
+) -> MetadataChange | bool:
     """Return the first change, by completion, that was made after the shown one; True: none; False: unknown."""
     # What had been acknowledged before the shown change was asked for is older.
     first = 0 if shown is None else bisect_left(acknowledged, shown.invoked_ns, key=lambda c: completed(c.operation))
@@ -89,7 +92,7 @@ def _first_missed(
 
 
 def _is_later(
-    change: Change, shown: Change | None, last_by_ns: int | None, offsets: Mapping[int, _Offsets]
+    change: MetadataChange, shown: MetadataChange | None, last_by_ns: int | None, offsets: Mapping[int, _Offsets]
 ) -> bool | None:
     """Whether this acknowledged change was made after the one that is shown; None if that is unknown."""
     if change is shown:
@@ -166,5 +169,5 @@ def _at_node(node: str, own: Staleness) -> dict[str, Any]:
     }
 
 
-def _age_rows(stale: StaleRead) -> Rows:
+def _age_rows(stale: _StaleRead) -> Rows:
     return row(stale.missed), stale.read.invoke_index

@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from fencepost.harness.history import LogEntry
-from fencepost.systems.kafka.checkers.metadata.image import Image, Key
+from fencepost.systems.kafka.checkers.metadata.image import Key, MetadataImage
 from fencepost.systems.kafka.facts.controllers import written_by
 
 #: The content of one znode, by name.
@@ -105,7 +105,7 @@ def same(one: Content | None, other: Content | None) -> bool:
 # -- what KRaft's records make ----------------------------------------------------------------------------------------
 
 
-def znodes_of(image: Image, paths: Set[str] | None = None) -> Znodes:
+def znodes_of(image: MetadataImage, paths: Set[str] | None = None) -> Znodes:
     """The znodes that ZooKeeper must hold if KRaft's state is this; of partitions only those of topics in `paths`."""
     znodes: dict[str, dict[str, Any]] = {}
     topics = None if paths is None else {match.group(1) for path in paths if (match := _OF_TOPIC.match(path))}
@@ -114,7 +114,7 @@ def znodes_of(image: Image, paths: Set[str] | None = None) -> Znodes:
     return dict(znodes)
 
 
-def _parts(image: Image, topics: Set[str] | None) -> Iterator[tuple[str, Content]]:
+def _parts(image: MetadataImage, topics: Set[str] | None) -> Iterator[tuple[str, Content]]:
     """Each object of the image as a part of one znode."""
     made = ((key[1], str(fields["name"])) for key, fields in image.objects.items() if key[0] == "topic")
     names = {number: name for number, name in made if topics is None or name in topics}

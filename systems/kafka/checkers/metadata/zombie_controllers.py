@@ -58,7 +58,7 @@ _CLIENTS: Final = {"topic": "make topic", "remove-topic": "delete topic"}
 _SHOWN_MAX: Final = 50
 
 
-class Deeds(msgspec.Struct, kw_only=True):
+class _Deeds(msgspec.Struct, kw_only=True):
     """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other lists)."""
 
     reigns: list[ControllerReign]
@@ -83,13 +83,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reigns = controller_reigns(entries)
     if not reigns:
         return []
-    deeds = Deeds(reigns=reigns, fenced=[], stamped=[], expired=[], unfenced=[])
+    deeds = _Deeds(reigns=reigns, fenced=[], stamped=[], expired=[], unfenced=[])
     _by_disk(deeds, entries, history.operations)
     _by_logs(deeds, history, entries)
     return [_as_controllers(history, facts, deeds), _for_clients(history, facts, deeds)]
 
 
-def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:
+def _by_disk(deeds: _Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:
     """Go through the transactions in order, and sort what earlier controllers wrote after they were superseded."""
     by_version = {reign.version: reign for reign in deeds.reigns}
     by_epoch = {reign.epoch: reign for reign in deeds.reigns}
@@ -153,7 +153,7 @@ def _summary(entry: LogEntry) -> str:
     return f"{entry.type} {fields.get('path', fields.get('resource_name', ''))}".strip()
 
 
-def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
+def _by_logs(deeds: _Deeds, history: History, entries: list[LogEntry]) -> None:
     """Add the log lines to each attempt that stands on disk, and the attempts that only log lines show."""
     attempts = history.of(AttemptEvent)
     if not attempts:
@@ -215,7 +215,7 @@ def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
     return any(e.type == "topic" and e.fields["name"] == event.key and e.fields["session"] in own for e in entries)
 
 
-def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+def _as_controllers(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
     lines = logged_elections(history)
     by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER)}
     verdict = Findings(
@@ -252,7 +252,7 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
     return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=CONTROLLER)
 
 
-def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+def _for_clients(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
     unfenced, expired = len(deeds.unfenced), len(deeds.expired)
     refused = f"; {expired} failed since its session had expired" if expired else ""
     verdict = Findings(
@@ -283,7 +283,7 @@ def _counts(by: Mapping[str, int]) -> str:
     return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
 
 
-def _stamped_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
+def _stamped_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) -> Finding:
     effect = f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}."
     return _finding(
         history,
@@ -294,7 +294,7 @@ def _stamped_finding(history: History, deeds: Deeds, deed: ControllerAttempt) ->
     )
 
 
-def _unfenced_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
+def _unfenced_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) -> Finding:
     rows = [history.events[index] for index in deed.indexes]
     answers = [e for e in rows if type(e) is OpEvent and e.type is not Outcome.INVOKE]
     steps = (
@@ -306,7 +306,7 @@ def _unfenced_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -
     return _finding(history, deeds, deed, UNFENCED, steps)
 
 
-def _finding(history: History, deeds: Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
+def _finding(history: History, deeds: _Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
     """Make the finding about one deed, with the elections of its controller and of the successor."""
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     lines = logged_elections(history)

@@ -11,11 +11,11 @@ from fencepost.harness.history import LogEntry
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.bridge import session
 from fencepost.systems.kafka.bridge.logs import of_one_store, without_copies
-from fencepost.systems.kafka.client.client import Role
+from fencepost.systems.kafka.client.client import ListenerRole
 from fencepost.systems.kafka.protocols import KafkaInterface
 from fencepost.systems.kafka.server.configuration import MIGRATES
 from fencepost.systems.kafka.server.start import PROPERTIES
-from fencepost.systems.kafka.wire.errors import Kind
+from fencepost.systems.kafka.wire.errors import RequestKind
 
 
 def entries(words: str) -> list[LogEntry]:
@@ -55,23 +55,28 @@ def test_what_repeats_the_log_of_kraft_is_no_change_and_nodes_get_this_clusters_
 
 
 class Session:
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: ListenerRole) -> None:
         self.node: Any = self
-        self.role, self.change = role, Kind.ZOOKEEPER
+        self.role, self.change = role, RequestKind.ZOOKEEPER
 
 
 @pytest.mark.parametrize(
     ("role", "before", "after", "change"),
     [
-        (Role.ZOOKEEPER_BROKER, "", "", Kind.ZOOKEEPER),
-        (Role.ZOOKEEPER_BROKER, f"{MIGRATES}=true\n", "", Kind.FORWARDED),
-        (Role.ZOOKEEPER_BROKER, "", f"{MIGRATES}=true\n", Kind.FORWARDED),
-        (Role.ZOOKEEPER_BROKER, None, "", Kind.FORWARDED),
-        (Role.CONTROLLER, f"{MIGRATES}=true\n", f"{MIGRATES}=true\n", Kind.ZOOKEEPER),
+        (ListenerRole.ZOOKEEPER_BROKER, "", "", RequestKind.ZOOKEEPER),
+        (ListenerRole.ZOOKEEPER_BROKER, f"{MIGRATES}=true\n", "", RequestKind.FORWARDED),
+        (ListenerRole.ZOOKEEPER_BROKER, "", f"{MIGRATES}=true\n", RequestKind.FORWARDED),
+        (ListenerRole.ZOOKEEPER_BROKER, None, "", RequestKind.FORWARDED),
+        (ListenerRole.CONTROLLER, f"{MIGRATES}=true\n", f"{MIGRATES}=true\n", RequestKind.ZOOKEEPER),
     ],
 )
 def test_a_broker_that_may_pass_changes_on_refuses_nothing_for_certain(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, role: Role, before: str | None, after: str, change: Kind
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    role: ListenerRole,
+    before: str | None,
+    after: str,
+    change: RequestKind,
 ) -> None:
     properties = tmp_path / PROPERTIES
 

@@ -11,7 +11,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.kafka.bridge import KAFKA_BRIDGE
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
-from fencepost.systems.kafka.contract.migration import Phase, Stage
+from fencepost.systems.kafka.contract.migration import MigrationStage, Phase
 from fencepost.systems.kafka.server import configuration
 from fencepost.systems.kafka.server.configuration import BRIDGE, Mode
 from fencepost.systems.kafka.server.options import BridgeOptions
@@ -77,7 +77,7 @@ def test_a_controllers_directory_is_made_with_the_clusters_own_id(tmp_path: Path
     assert {spec.name: spec.data_files for spec in KAFKA_BRIDGE.specs(places, ARTIFACTS, OPTIONS)}["c1"] == {}
 
 
-def shown(stages: tuple[Stage, ...]) -> list[str]:
+def shown(stages: tuple[MigrationStage, ...]) -> list[str]:
     return [
         f"{' '.join(f'{turn.node}>{turn.becomes}' for turn in stage.turns)} | {' '.join(stage.reaches)}"
         for stage in stages

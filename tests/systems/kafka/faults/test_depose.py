@@ -18,7 +18,7 @@ from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.faults import depose
 from fencepost.systems.kafka.faults.depose import Depose
-from fencepost.systems.kafka.zookeeper_mode.administrator import Administrator
+from fencepost.systems.kafka.zookeeper_mode.administrator import ZnodeAdministrator
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 from tests.fakes.profile import NoParts
@@ -182,5 +182,5 @@ def test_a_topic_has_one_partition_on_every_broker_as_the_old_tool_wrote_it() ->
             self.made = (path, data)
 
     session = Session()
-    asyncio.run(Administrator(session).make_topic("deposed-0"))  # type: ignore[arg-type]
+    asyncio.run(ZnodeAdministrator(session).make_topic("deposed-0"))  # type: ignore[arg-type]
     assert session.made == ("/brokers/topics/deposed-0", b'{"version":1,"partitions":{"0":[4,5,10]}}')

@@ -13,7 +13,7 @@ from fencepost.harness.cli.output.outcome import repeat_command
 from fencepost.harness.contract.system import System
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import (
     NEW_DISK,
     FaultAction,
@@ -28,7 +28,7 @@ from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.systems.kafka.contract.migration import Phase, Stage, Turn
+from fencepost.systems.kafka.contract.migration import MigrationStage, Phase, ServerTurn
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE, NoParts
 from tests.fakes.virtual_time import run_virtual
@@ -50,20 +50,25 @@ class FakeMigration:
         #: Nodes that were started on an empty disk.
         self.empty: list[str] = []
 
-    def stages(self, until: Phase, *, early: bool) -> tuple[Stage, ...]:
+    def stages(self, until: Phase, *, early: bool) -> tuple[MigrationStage, ...]:
         self.early = early
         way = (
-            Stage(turns=(Turn("n3", "new"),), together=True, reaches=(Phase.PROVISIONED,)),
-            Stage(turns=(Turn("n1", "between"), Turn("n2", "between")), reaches=(Phase.COPY, Phase.HYBRID)),
-            Stage(turns=(Turn("n1", "new"), Turn("n2", "new")), reaches=(Phase.DUAL_WRITE,)),
+            MigrationStage(turns=(ServerTurn("n3", "new"),), together=True, reaches=(Phase.PROVISIONED,)),
+            MigrationStage(
+                turns=(ServerTurn("n1", "between"), ServerTurn("n2", "between")), reaches=(Phase.COPY, Phase.HYBRID)
+            ),
+            MigrationStage(turns=(ServerTurn("n1", "new"), ServerTurn("n2", "new")), reaches=(Phase.DUAL_WRITE,)),
         )
         return way[: 2 if until is Phase.HYBRID else 3]
 
-    def way_back(self, modes: Mapping[str, str | None]) -> tuple[Stage, ...]:
-        leave = Stage(turns=(Turn("n3", None),), together=True, releases=True)
-        return (leave, Stage(turns=(Turn("n1", "old"), Turn("n2", "old")), reaches=(Phase.ROLLED_BACK,)))
+    def way_back(self, modes: Mapping[str, str | None]) -> tuple[MigrationStage, ...]:
+        leave = MigrationStage(turns=(ServerTurn("n3", None),), together=True, releases=True)
+        return (
+            leave,
+            MigrationStage(turns=(ServerTurn("n1", "old"), ServerTurn("n2", "old")), reaches=(Phase.ROLLED_BACK,)),
+        )
 
-    async def spec(self, turn: Turn, *, first: bool) -> NodeSpec:
+    async def spec(self, turn: ServerTurn, *, first: bool) -> NodeSpec:
         if first:
             self.empty.append(turn.node)
         return NodeSpec(
@@ -118,7 +123,9 @@ class Run:
 
     def play(self, *texts: str, for_ms: int = 60_000, meanwhile: Callable[[], None] | None = None) -> None:
         entries = [
-            Entry(spec=parse_faults(text, FAULTS, SETTING)[0], inject_ns=0, duration_ns=ms * MS, draw_seed=1, worker=i)
+            ScheduledFault(
+                spec=parse_faults(text, FAULTS, SETTING)[0], inject_ns=0, duration_ns=ms * MS, draw_seed=1, worker=i
+            )
             for i, (text, ms) in enumerate((text, 500 if i else for_ms) for i, text in enumerate(texts))
         ]
 
@@ -127,13 +134,15 @@ class Run:
     def play_in_turn(self, *texts: str) -> None:
         self._run(
             [
-                Entry(spec=parse_faults(text, FAULTS, SETTING)[0], inject_ns=0, duration_ns=60_000 * MS, draw_seed=1)
+                ScheduledFault(
+                    spec=parse_faults(text, FAULTS, SETTING)[0], inject_ns=0, duration_ns=60_000 * MS, draw_seed=1
+                )
                 for text in texts
             ],
             None,
         )
 
-    def _run(self, entries: list[Entry], meanwhile: Callable[[], None] | None) -> None:
+    def _run(self, entries: list[ScheduledFault], meanwhile: Callable[[], None] | None) -> None:
         async def scenario() -> None:
             running = asyncio.create_task(self.conductor.run(entries, stop=asyncio.Event()))
             if meanwhile is not None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.schedule import Entry, parse_faults
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults
 from fencepost.harness.history import FaultAction, FaultOutcome
 from fencepost.harness.runtime.node import NodeState
 from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
@@ -49,7 +49,7 @@ def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
     system: Any = Brokers(run, elects=elects)
     run.conductor._cluster = replace(run.conductor._cluster, system=system)
     spec = FAULTS["churn"].spec("partitions", {"every": "10ms"})
-    run_virtual(for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
+    run_virtual(for_a_while(run, [ScheduledFault(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert [e.details["by"] for e in parts[:2]] == ["restart", "ask"]
     assert parts[0].outcome is FaultOutcome.INSTALLED

@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
-from fencepost.systems.kafka.checkers.log_transactions.view import View
+from fencepost.systems.kafka.checkers.log_transactions.view import TransactionsView
 from tests.fakes.transaction_store import BUGS, NODES, judge_transactions, run_fake_transactions
 from tests.seeds import seeds
 
@@ -45,7 +45,7 @@ def test_producers_supersede_each_other_and_some_wait_inside_a_transaction_meanw
 
 def test_the_end_reads_every_partition_in_both_ways_to_its_end() -> None:
     history = run_fake_transactions(None, 2)
-    view = View(history)
+    view = TransactionsView(history)
     assert view.unread == []
     assert all(partition.complete and partition.logged for partition in view.partitions.values())
     assert set(view.consumed) == {"c0", "c1", "m2"}

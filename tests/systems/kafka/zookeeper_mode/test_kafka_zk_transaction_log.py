@@ -13,7 +13,7 @@ from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import log_of
-from fencepost.systems.zookeeper.transaction_log import Malformed, read_file, read_files
+from fencepost.systems.zookeeper.transaction_log import MalformedLog, read_file, read_files
 
 NAME: Final = "log.100000001"
 HEAD: Final = pack(">4siq", b"ZKLG", 2, 0)
@@ -282,14 +282,14 @@ def test_a_write_that_was_cut_off_ends_the_log(room: int) -> None:
         data = HEAD + WHOLE[0] + last[:cut] + bytes(room)
         if last[:cut].strip(b"\0"):
             assert zxids(data) == ([7], True), cut
-            with pytest.raises(Malformed, match="byte"):
+            with pytest.raises(MalformedLog, match="byte"):
                 zxids(data, may_be_torn=False)
 
 
 def test_damage_before_a_whole_record_is_no_torn_write() -> None:
     damaged = bytearray(file_of(*WHOLE))
     damaged[len(HEAD) + 30] ^= 1
-    with pytest.raises(Malformed, match=r"log\.100000001, byte 16: a record whose checksum"):
+    with pytest.raises(MalformedLog, match=r"log\.100000001, byte 16: a record whose checksum"):
         zxids(bytes(damaged))
 
 
@@ -305,7 +305,7 @@ def test_damage_before_a_whole_record_is_no_torn_write() -> None:
     ],
 )
 def test_what_is_no_transaction_log_is_said_so(data: bytes, said: str) -> None:
-    with pytest.raises(Malformed, match=said):
+    with pytest.raises(MalformedLog, match=said):
         read_file(data, NAME, may_be_torn=True)
 
 
@@ -313,11 +313,11 @@ def test_files_are_read_in_the_order_of_their_zxids_and_only_the_last_may_be_tor
     first, second = file_of(record(0x9F, DELETE, text("/a"))), file_of(record(0x100, DELETE, text("/b")))
     assert [t.zxid for t in read_files({"log.100": second, "log.9f": first}).transactions] == [0x9F, 0x100]
     assert read_files({"log.100": HEAD + WHOLE[0][:20], "log.9f": first}).torn
-    with pytest.raises(Malformed, match=r"log\.9f"):
+    with pytest.raises(MalformedLog, match=r"log\.9f"):
         read_files({"log.100": second, "log.9f": HEAD + WHOLE[0][:20]})
     # The same transaction may be logged twice; two of one zxid may not.
     assert len(read_files({"log.7": file_of(*WHOLE), "log.8": file_of(WHOLE[1])}).transactions) == 2
-    with pytest.raises(Malformed, match="two transactions have zxid 0x8"):
+    with pytest.raises(MalformedLog, match="two transactions have zxid 0x8"):
         read_files({"log.7": file_of(*WHOLE), "log.8": file_of(record(8, DELETE, text("/c")))})
 
 

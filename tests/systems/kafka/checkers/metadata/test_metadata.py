@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.harness.history import Outcome
-from fencepost.systems.kafka.checkers.metadata.changes import Changes
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from tests.checkers.build import NODES, Tale, facts
 from tests.systems.kafka.checkers.metadata.test_ground_truth import log
@@ -34,7 +34,7 @@ def test_an_answer_is_as_old_as_the_first_change_that_it_lacks() -> None:
     tale.get("k", 1, 1_210, "b1")
     tale.get("k", 3, 1_300, "b1")
     history = tale.history()
-    judged = staleness(history, FACTS, Changes(history, FACTS))
+    judged = staleness(history, FACTS, MetadataChanges(history, FACTS))
     (stale,) = judged.stale
     assert judged.undecided == []
     assert stale.missed.value == 2
@@ -54,4 +54,4 @@ def test_a_change_that_is_in_one_log_only_settles_nothing() -> None:
     timed_out(tale)
     history = tale.history()
     history.logs = {"n1": log("n1", "1:k=2 1:k=1"), "n2": log("n2", "1:k=2"), "n3": log("n3", "1:k=2")}
-    assert len(staleness(history, FACTS, Changes(history, FACTS)).undecided) == 2
+    assert len(staleness(history, FACTS, MetadataChanges(history, FACTS)).undecided) == 2

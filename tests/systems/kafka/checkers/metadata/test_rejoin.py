@@ -5,7 +5,7 @@ from typing import Any
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.harness.history import Claim, Outcome
 from fencepost.systems.kafka.checkers.metadata.attachment import attached_words, attachments
-from fencepost.systems.kafka.checkers.metadata.changes import Changes
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment
 from tests.checkers.build import NODES, Tale, facts
@@ -40,7 +40,7 @@ def forwarded(tale: Tale, times: list[float], leader: str | None, epoch: int | N
 
 def attached(tale: Tale) -> list[Attachment]:
     history = tale.history()
-    stale = staleness(history, FACTS, Changes(history, FACTS))
+    stale = staleness(history, FACTS, MetadataChanges(history, FACTS))
     return attachments(history, FACTS, reigns_of(history, "raft"), "raft", stale)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.systems.kafka.checkers.metadata.image import Image, differences
+from fencepost.systems.kafka.checkers.metadata.image import MetadataImage, differences
 
 T = "topic-id"
 
@@ -20,8 +20,8 @@ def entries(*records: Record, epoch: int = 1, start: int = 0) -> tuple[LogEntry,
     )
 
 
-def image(*records: Record) -> Image:
-    return Image(entries(*records))
+def image(*records: Record) -> MetadataImage:
+    return MetadataImage(entries(*records))
 
 
 MADE: Record = ("partition", {"topic_id": T, "partition_id": 0, "replicas": [1, 2, 3], "isr": [1, 2, 3], "leader": 1})

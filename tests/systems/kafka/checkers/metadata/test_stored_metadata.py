@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.history import LogEntry
-from fencepost.systems.kafka.checkers.metadata.image import Image
+from fencepost.systems.kafka.checkers.metadata.image import MetadataImage
 from fencepost.systems.kafka.checkers.metadata.stored_metadata import (
     UNREAD,
     Znodes,
@@ -22,7 +22,7 @@ _SALT, _STORED, _SERVER = b"salt", b"stored", b"server"
 
 
 def _of_kraft(*records: tuple[str, dict[str, Any]]) -> Znodes:
-    return znodes_of(Image(LogEntry(offset=at, epoch=1, type=t, fields=f) for at, (t, f) in enumerate(records)))
+    return znodes_of(MetadataImage(LogEntry(offset=at, epoch=1, type=t, fields=f) for at, (t, f) in enumerate(records)))
 
 
 def _of_zookeeper(*transactions: tuple[str, dict[str, Any]]) -> Znodes:
