@@ -107,7 +107,7 @@ class ClockSkew(FaultKind):
         self._cluster = cluster
         wrong: list[str] = []
         for node in nodes:
-            wrong += await self._arm(node, shape)
+            wrong += await self._arm(node, shape, act.fault_id)
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, f"no clock was changed: {_shown(wrong)}")
         before = await self._first_answers.ask_first(cluster.system, nodes, shape.clocks)
@@ -125,11 +125,13 @@ class ClockSkew(FaultKind):
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
         return Proof(FaultOutcome.INSTALLED, text)
 
-    async def _arm(self, node: Node, shape: SkewShape) -> list[str]:
+    async def _arm(self, node: Node, shape: SkewShape, fault_id: int) -> list[str]:
         """Prepare the processes of one node for other settings; return what is wrong, one sentence each."""
         kept = self._clocks.of(node)
         now_ns = self._now_ns()
-        self._skews.setdefault(node.name, _Skew(kept, dict.fromkeys(Clock, now_ns)))
+        skew = self._skews.setdefault(node.name, _Skew(kept, dict.fromkeys(Clock, now_ns)))
+        # From here on the healing of this fault is what disarms it, however far the injection comes.
+        skew.fault_id = fault_id
         try:
             await self._clocks.arm(node)
         except ClockError as error:

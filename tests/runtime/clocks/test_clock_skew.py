@@ -412,6 +412,32 @@ def _is_original(node: LocalNode) -> bool:
 
 
 @needs_code
+def test_one_given_up_while_it_armed_is_healed_where_an_earlier_one_ended_with_its_server(reader: str) -> None:
+    """The clock daemon is stopped, so that it arms only after the injection was given up."""
+
+    async def scene(stage: Stage) -> None:
+        first, found, _ = await stage.inject("n1:offset=5s")
+        await stage.n1.kill()
+        assert (await stage.heal(first, found)).outcome is HEALED
+        await stage.n1.start()
+        await stage.n1.ask()
+        other, found_other, _ = await stage.inject("n2:offset=5s")
+        (daemon,) = daemons()
+        os.kill(daemon, signal.SIGSTOP)
+        injecting = asyncio.create_task(stage.inject("n1:offset=5s"))
+        await asyncio.sleep(0.05)
+        injecting.cancel()
+        await asyncio.wait([injecting])
+        os.kill(daemon, signal.SIGCONT)
+        assert (await stage.heal(other + 1, found)).outcome is HEALED
+        # The daemon has heard the request before this one.
+        assert (await stage.heal(other, found_other)).outcome is HEALED
+        assert _is_original(stage.n1)
+
+    play(scene, reader, "ask")
+
+
+@needs_code
 def test_a_server_that_ends_before_it_was_armed_again_is_recorded(reader: str) -> None:
     async def scene(stage: Stage) -> None:
         fault_id, found, _ = await stage.inject("n1:offset=5s")
