@@ -9,6 +9,7 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -180,10 +181,14 @@ def _skews_monotonic(acted: Acted) -> bool:
 
 
 class Fuse:
-    """Makes the next call at one seam fail, before it does anything or after it did all."""
+    """Makes one injection's next call at one seam fail, before it does anything or after it did all.
+
+    Faults in force go on in tasks of their own, and come to the same seams.
+    """
 
     def __init__(self, stage: Stage) -> None:
         self._planted: tuple[str, bool] | None = None
+        self._of: ContextVar[object] = ContextVar("of", default=None)
         for node in stage.lab.nodes.values():
             for name in ("kill", "start", "pause", "evidence"):
                 self._wrap(node, name, name)
@@ -199,7 +204,7 @@ class Fuse:
 
         async def called(*words: Any, **named: Any) -> Any:
             planted, first = self._planted or ("", False)
-            if planted != seam:
+            if planted != seam or self._of.get() is not self._planted:
                 return await real(*words, **named)
             self._planted = None
             if not first:
@@ -208,8 +213,10 @@ class Fuse:
 
         setattr(owner, method, called)
 
-    def plant(self, seam: str, *, before: bool) -> None:
-        self._planted = seam, before
+    async def burn(self, seam: str, injection: Coroutine[Any, Any, T], *, before: bool) -> T:
+        self._of.set(planted := (seam, before))
+        self._planted = planted
+        return await injection
 
     def remove(self) -> bool:
         """Whether it had not gone off."""
@@ -276,8 +283,7 @@ class Faults(RuleBasedStateMachine):
         spec = self._drawn(data)
         if spec is None:
             return
-        self.fuse.plant(seam, before=before)
-        acted = self._do(self.stage.inject(spec, self._seed()))
+        acted = self._do(self.fuse.burn(seam, self.stage.inject(spec, self._seed()), before=before))
         if not self.fuse.remove():
             self.counts["failed half-way"] += 1
             if spec.fault not in ("churn", "flapping", "gray", "stagger"):
