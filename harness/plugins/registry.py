@@ -8,6 +8,7 @@ whoever asks for it by name is told why.
 import contextlib
 import functools
 import heapq
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -164,9 +165,6 @@ NEMESES: Final = Names("faults", _FAULTS)
 CHECKERS: Final = Names("checkers", _CHECKERS, reserved=FILE_CHECKERS)
 #: Models of plug-ins; those of fencepost are families (`harness.interchange.formats.family`).
 MODELS: Final = Names("models", {})
-
-#: What every system has (`harness.contract.system.SystemOf`).
-_MEMBERS: Final = ("profile", "releases", "promises", "specs", "ready", "healthy", "open_client", "question")
 
 T = TypeVar("T")
 
@@ -389,32 +387,39 @@ def _offered(offer: offers.NamedOffer) -> Any:
 def _unfit(offer: offers.NamedOffer, made: Any) -> str:
     """Why this is not what its kind must be; "" when it is. May raise whatever the plug-in raises."""
     from fencepost.harness.contract.profile import Profile
+    from fencepost.harness.contract.system import BaseSystem
     from fencepost.harness.faults.kind import FaultKind
     from fencepost.harness.plugins.workload import Workload
 
-    named = offer.name
+    base = {"systems": BaseSystem, "workloads": Workload, "faults": FaultKind}.get(offer.kind, object)
+    if not isinstance(made, base):
+        return f"expected a class below {base.__name__}, not {type(made).__name__}"
+    if why := _called_otherwise(made, base):
+        return why
     match offer.kind:
         case "systems":
-            lacking = next((member for member in _MEMBERS if not hasattr(made, member)), None)
-            if lacking:
-                return f"a system has the member {lacking}, and this {type(made).__name__} has not"
             if not isinstance(made.profile, Profile):
                 return f"its profile is a {type(made.profile).__name__}, not a Profile"
             promised = {guarantee.name for guarantee in made.promises()}
-            unknown = next((name for name in made.profile.reads.values() if name not in promised), None)
-            if unknown:
+            if unknown := next((name for name in made.profile.reads.values() if name not in promised), None):
                 return f"its reads are held to {unknown!r}, which is none of its guarantees"
             made.profile.options()
             made.releases.known()
-            named = made.profile.name
-        case "workloads" if not isinstance(made, Workload):
-            return f"expected a class below Workload, not {type(made).__name__}"
-        case "faults" if not isinstance(made, FaultKind):
-            return f"expected a class below FaultKind, not {type(made).__name__}"
         case "models" if not callable(getattr(made, "step", None)):
             return "expected a class with init() and step(), as fencepost.checkers.Model has them"
         case "checkers" if not callable(made):
             return f"expected a function, not {type(made).__name__}"
-        case "workloads" | "faults":
-            named = made.name
+    named = offer.name if base is object else getattr(made, "profile", made).name
     return "" if named == offer.name else f"it calls itself {named!r}; both names must be the same"
+
+
+def _called_otherwise(made: Any, base: type) -> str:
+    """Which of its methods cannot be called as fencepost calls those of `base`; "" when all can."""
+    for name, declared in inspect.getmembers(base, inspect.isfunction):
+        given = list(inspect.signature(declared).parameters.values())[1:]
+        by_name = {one.name: None for one in given if one.kind is one.KEYWORD_ONLY}
+        try:
+            inspect.signature(getattr(made, name)).bind(*given[len(by_name) :], **by_name)
+        except TypeError as error:
+            return f"its {name}() is called with ({', '.join(one.name for one in given)}): {error}"
+    return ""

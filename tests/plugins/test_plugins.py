@@ -25,9 +25,9 @@ PLAN: Final = Plan(system="pocket", workload="register", nemesis="kill", seed=1,
 
 EVERYTHING: Final = '''
 from fencepost.nemesis.process.pause import Pause
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import RegisterWorkload
 
-class Counting(Register):
+class Counting(RegisterWorkload):
     name = "counting"
     judges = ("never-seven",)
     def checkers(self, system, options):
@@ -164,7 +164,7 @@ def test_a_path_that_is_broken_is_refused_by_its_name(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("TINY = 3", "a system has the member profile, and this int has not"),
+        ("TINY = 3", "expected a class below BaseSystem, not int"),
         ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
         ("OTHER = 3", "AttributeError: module 'broken_one' has no attribute 'TINY'"),
     ],
@@ -222,6 +222,17 @@ def test_an_error_inside_a_plugin_names_it(tmp_path: Path, capsys: pytest.Captur
     captured = capsys.readouterr()
     assert f"the plug-in {path} failed at {path}:" in captured.err
     assert "ZeroDivisionError" in captured.err
+    assert "Traceback" not in captured.err
+
+
+def test_one_that_would_be_called_otherwise_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    older = '    name = "doze"\n    async def heal(self, fault_id, resolved, cluster): ...'
+    path = _file(tmp_path, EVERYTHING.replace('    name = "doze"', older))
+    run = ["run", "--plugin", str(path), "--system", "example", "--workload", "register", "--nemesis", "doze"]
+    assert main(run) == 254
+    captured = capsys.readouterr()
+    assert "is broken: its heal() is called with (act): missing a required argument: 'resolved'" in captured.err
+    assert "hint: " in captured.err
     assert "Traceback" not in captured.err
 
 
