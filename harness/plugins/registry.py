@@ -391,7 +391,7 @@ def _unfit(offer: offers.NamedOffer, made: Any) -> str:
     from fencepost.harness.faults.kind import FaultKind
     from fencepost.harness.plugins.workload import Workload
 
-    base = {"systems": BaseSystem, "workloads": Workload, "faults": FaultKind}.get(offer.kind, object)
+    base: Any = {"systems": BaseSystem, "workloads": Workload, "faults": FaultKind}.get(offer.kind, object)
     if not isinstance(made, base):
         return f"expected a class below {base.__name__}, not {type(made).__name__}"
     if why := _called_otherwise(made, base):
