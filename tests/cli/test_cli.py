@@ -29,7 +29,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("run",), ["--system is missing", "etcd, example, kafka-bridge, kafka-zk, kraft, nats, zookeeper"]),
+        (("run",), ["--system is missing", "etcd, example, kafka-bridge, kafka-zk, kraft, nats, redis, zookeeper"]),
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
         (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, nats, "]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
@@ -203,7 +203,7 @@ def test_a_version_that_is_none_exits_254(capsys: pytest.CaptureFixture[str], tm
         ("", ["systems", "faults", "fencepost list KIND NAME"]),
         ("systems", ["etcd", "zookeeper", "3.5.1", "3.9.5"]),
         ("systems etcd", ["-O election=...", "pause between two heartbeats", "default 100ms", "--nodes"]),
-        ("abilities", ["changes-members", "offers-watches"]),
+        ("abilities", ["member-changes", "watches"]),
         ("workloads", ["register", "set", "lock"]),
         ("workloads lock", ["-o fencing=", "default on"]),
         ("faults", ["partition", "pause", "kill", "none", "A+B"]),

@@ -77,7 +77,7 @@ def test_limits_and_defaults_have_their_units() -> None:
     options = {option.name: option for option in catalogue.kind("faults").entry("disk").options}
     assert (options["delay"].limits, options["delay"].default) == ("at least 1ms, at most 1m", "100ms")
     register = {option.name: option for option in catalogue.kind("workloads").entry("register").options}
-    assert register["reads"].default == "strong on cassandra, consul, etcd, example, nats; plain on zookeeper"
+    assert register["reads"].default == "strong on cassandra, consul, etcd, example, nats, redis; plain on zookeeper"
     assert register["rate"].default == "150"
 
 
