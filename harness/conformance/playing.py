@@ -153,7 +153,7 @@ async def _row(name: str, step: Callable[[], Awaitable[Rows]]) -> bool:
         rows = failed(name, str(error) or f"not over after {_ROW_S:g} s")
     except Exception as error:
         traceback.print_exc()
-        rows = failed(name, str(error).splitlines()[0] if str(error) else type(error).__name__)
+        rows = failed(name, first_failure(error).message.splitlines()[0])
     seconds = round(time.monotonic() - began, 1)
     made = rows if isinstance(rows, list) else [rows]
     for row in made:

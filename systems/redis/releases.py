@@ -21,6 +21,8 @@ _RELEASE: Final = "7.0.15"
 _PACKAGES: Final = (
     *("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic1", "libstdc++6", "libgcc-s1"),
     *("libssl3", "libsystemd0", "libcap2", "libgcrypt20", "libgpg-error0", "liblz4-1", "liblzma5", "libzstd1"),
+    # The shell that starts both in an image, whose base has none.
+    "dash",
 )
 
 
@@ -49,15 +51,15 @@ class RedisReleases(BaseReleases):
 
     @property
     def image_recipe(self) -> ImageRecipe:
-        """The server and its libraries, on the base that has Debian's C library and a shell."""
+        """The server, its libraries and a shell, on the base that has Debian's C library."""
         return ImageRecipe(name="redis", version=_RELEASE, folder="root", contents=self._contents, base="python")
 
     def _contents(self, version: str) -> ImageContents:
         resolved = self.resolve(version)
-        files = {f"usr/local/bin/{SERVER}": Path(resolved.paths[SERVER]).resolve()}
-        if LIBRARIES in resolved.paths:
-            folder = Path(resolved.paths[LIBRARIES])
-            files |= {f"usr/lib/{folder.name}/{path.name}": path.resolve() for path in folder.glob("*.so.*")}
+        root = debian.unpacked(_PACKAGES)
+        files = {f"usr/local/bin/{SERVER}": Path(resolved.paths[SERVER]), "usr/bin/sh": root / "usr/bin/dash"}
+        files |= {str(path.relative_to(root)): path for path in root.glob("usr/lib/*/*.so.*")}
+        files = {name: path.resolve() for name, path in files.items()}
         sums = {name: artifacts.sha256_of(path) for name, path in files.items()}
         return ImageContents(version=resolved.version, sums=sums, files=lambda: files)
 
