@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers import state as container_look
@@ -66,7 +66,8 @@ class ContainerNode(KnownNode):
         self._is_wiped = False
         self._container: Container | None = None
         self._follower: ContainerLog | None = None
-        self._clearing: asyncio.Task[None] | None = None
+        #: What a cancelled caller may have left under way.
+        self._under_way: asyncio.Future[Any] | None = None
         self._exits = ExitWatch(self.name, self._report)
         #: Start, kill, pause and resume wait for each other: no kill may miss a process that is just being born.
         self._changing = asyncio.Lock()
@@ -93,6 +94,11 @@ class ContainerNode(KnownNode):
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._habitat.events.refuse_if_gone()
         return await self._habitat.calls(function, *args, **kwargs)
+
+    async def _change(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._habitat.events.refuse_if_gone()
+        self._under_way = changing = self._habitat.calls.begin(function, *args, **kwargs)
+        return await asyncio.shield(changing)
 
     async def wipe(self) -> None:
         """The next start does it: a volume cannot be removed while a container, ended or not, refers to it."""
@@ -121,10 +127,10 @@ class ContainerNode(KnownNode):
             await asyncio.shield(launching)
         except asyncio.CancelledError:
             # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
-            self._clearing = asyncio.create_task(self._clear(launching, made))
+            self._under_way = asyncio.create_task(self._clear(launching, made))
             raise
         except HarnessError:
-            self._clearing = asyncio.create_task(self._clear(launching, made))
+            self._under_way = asyncio.create_task(self._clear(launching, made))
             raise
         self._filled, self._is_wiped = True, False
         pid = made.pid if self._is_on_this_machine(made) else None
@@ -180,9 +186,9 @@ class ContainerNode(KnownNode):
             await self._call(Container(self._habitat.client, self.name, made.container_id, None).remove)
 
     async def _cleared(self) -> None:
-        """Wait until nothing is left of a failed start: it would hold the node's name and address."""
-        if self._clearing is not None:
-            await asyncio.wait({self._clearing})
+        """Wait for what was given up: a start holds the node's name and address, a freeze could come after its thaw."""
+        if self._under_way is not None:
+            await asyncio.wait({self._under_way})
 
     # -- end --------------------------------------------------------------------------------------------------------
 
@@ -225,7 +231,7 @@ class ContainerNode(KnownNode):
             return
         is_frozen, may_signal = self._state is NodeState.PAUSED, self._habitat.engine.may_enter
         with self._exits.signalling():
-            self._exits.is_ours = await self._call(container.kill, is_frozen=is_frozen, may_signal=may_signal)
+            self._exits.is_ours = await self._change(container.kill, is_frozen=is_frozen, may_signal=may_signal)
             await self._await_gone(container)
         await self._end_log()
 
@@ -271,16 +277,18 @@ class ContainerNode(KnownNode):
 
     async def pause(self) -> None:
         async with self._changing:
+            await self._cleared()
             if self._state is NodeState.RUNNING and self._container is not None:
                 # Counts as paused until the engine says otherwise: a cancelled call may still freeze it.
                 self._state = NodeState.PAUSED
-                if not await self._call(self._container.freeze) and self._state is NodeState.PAUSED:
+                if not await self._change(self._container.freeze) and self._state is NodeState.PAUSED:
                     self._state = NodeState.RUNNING
 
     async def resume(self) -> None:
         async with self._changing:
+            await self._cleared()
             if self._state is NodeState.PAUSED and self._container is not None:
-                await self._call(self._container.thaw)
+                await self._change(self._container.thaw)
                 if self._state is NodeState.PAUSED:
                     self._state = NodeState.RUNNING
 

@@ -216,6 +216,19 @@ async def pause(cluster: Cluster) -> None:
     assert await cluster.exits(0.1) == []
 
 
+async def cancelled_pause(cluster: Cluster) -> None:
+    """A pause that was given up does not come after its end."""
+    node = await cluster.follower()
+    for _ in range(5):
+        pausing = asyncio.ensure_future(node.pause())
+        await asyncio.sleep(0)
+        pausing.cancel()
+        await asyncio.wait([pausing])
+        await node.resume()
+        await asyncio.sleep(0.3)
+        assert (node.state, (await node.evidence()).state) == (NodeState.RUNNING, NodeState.RUNNING)
+
+
 async def kill_while_paused(cluster: Cluster) -> None:
     node = await cluster.follower()
     await node.pause()

@@ -19,7 +19,7 @@ from tests.runtime.conformance.stage import Stage
 SCENARIOS = [
     *(servers.serves, servers.log, servers.kill, servers.stop, servers.own_death),
     *(servers.pause, servers.kill_while_paused, servers.restart_with_data, servers.hooks, servers.another_spec),
-    *(servers.failed_start, servers.cancelled_start, servers.copy),
+    *(servers.failed_start, servers.cancelled_start, servers.cancelled_pause, servers.copy),
     *(links.effects, links.two_faults, links.heal_all, links.fault_with_proof, links.client_cut_off),
     *(links.restart_under_partition, links.dead_node, links.open_connection, links.streams),
 ]
