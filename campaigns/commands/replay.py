@@ -13,9 +13,9 @@ from fencepost.campaigns.replay.recorded import choose, read_recorded
 from fencepost.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.campaigns.replay.replaying import replay as carry_out
 from fencepost.campaigns.replay.tries import Carrier, Carry, Try
-from fencepost.harness.base.errors import ExitCode, HarnessError
+from fencepost.harness.base.errors import ExitCode, HarnessError, gravest
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
-from fencepost.harness.cli.output.outcome import CommandSession, gravest
+from fencepost.harness.cli.output.outcome import CommandSession
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan.checked_plan import CheckedPlan

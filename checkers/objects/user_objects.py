@@ -60,6 +60,11 @@ def load(name: str) -> Any:
             hint="expected module:attribute, a class without arguments or an instance; the module is looked for in the "
             "current folder and where Python looks",
         ) from None
+    return checked(name, model)
+
+
+def checked(name: str, model: Any) -> Any:
+    """Return the model; raises UsageError for one that lacks a method."""
     for method in ("init", "step"):
         if not callable(getattr(model, method, None)):
             raise UsageError(

@@ -19,10 +19,11 @@ A server process ends with a status, which `own_end` says in words.
 
 import shlex
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
+from typing import Final
 
 
 def command_line(*arguments: object) -> str:
@@ -39,6 +40,15 @@ class ExitCode(IntEnum):
     STOPPED = 130
     USAGE = 254
     INTERNAL = 255
+
+
+#: Of several verdicts of one command the first of these decides: a proven violation always wins.
+_GRAVITY: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.USAGE, ExitCode.UNKNOWN, ExitCode.VALID)
+
+
+def gravest(codes: Collection[int]) -> ExitCode:
+    """The code that a command ends with whose parts ended with these; unknown where there are none."""
+    return next((code for code in _GRAVITY if code in codes), ExitCode.UNKNOWN)
 
 
 class FencepostError(Exception):

@@ -17,7 +17,7 @@ _CORE: Final[Mapping[str, tuple[str, str, str]]] = {
     "list": ("fencepost.harness.cli.listing", "Print the systems, faults, workloads ... to choose from.", "Try it"),
     "conformance": ("fencepost.harness.cli.conformance", "Check that a system keeps its contract.", "Try it"),
     "run": ("fencepost.harness.cli.run", "Run a plan against a real cluster and judge it.", "Run"),
-    "check": ("fencepost.harness.cli.check.command", "Judge a stored run or a history file again, offline.", "Judge"),
+    "check": ("fencepost.harness.cli.check.command", "Judge stored runs or history files again, offline.", "Judge"),
     "report": ("fencepost.harness.cli.report", "Write the report of a stored run again.", "Judge"),
     "export": ("fencepost.harness.cli.export", "Write a history in the form of another tool.", "Judge"),
     "doctor": ("fencepost.harness.cli.doctor", "Check what this machine can do, and how to mend it.", "Machine"),

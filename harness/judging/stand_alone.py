@@ -50,8 +50,9 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
     family = judged(imported.family, source)
     facts = _facts(consistency or family.guarantee, family.name, family.parameter)
     try:
-        of_plugin = family.is_users and family.name in registry.MODELS
-        check = registry.checker_of_model(family.name) if of_plugin else registry.checker(family.checker)
+        is_held = family.model is not None or (family.is_users and family.name in registry.MODELS)
+        named = registry.checker(family.checker) if not is_held else None
+        check = named or registry.checker_of_model(family.name, family.model)
         verdicts = check(imported.history, facts)
     except MalformedHistory as error:
         raise MalformedHistory(f"{source}: {_placed(error.message, imported.history)}", hint=error.hint) from None

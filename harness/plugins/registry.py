@@ -260,11 +260,11 @@ def checker(name: str) -> Checker:
     return cast(Checker, _load("checker", name, CHECKERS))
 
 
-def checker_of_model(name: str) -> Checker:
-    """What judges histories by the model that a plug-in offers under this name; raises UsageError."""
-    model = _load("model", name, MODELS)
-    judge = offers.attribute("fencepost.checkers.objects.user_objects:judge")
-    return functools.partial(judge, name, model() if isinstance(model, type) else model)
+def checker_of_model(name: str, model: Any = None) -> Checker:
+    """What judges histories by this model, else by the one that a plug-in offers under the name; raises UsageError."""
+    model = _load("model", name, MODELS) if model is None else model
+    judge, checked = (offers.attribute(f"fencepost.checkers.objects.user_objects:{f}") for f in ("judge", "checked"))
+    return functools.partial(judge, name, checked(name, model() if isinstance(model, type) else model))
 
 
 def derive() -> Deriver:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from fencepost.harness.base.errors import UsageError, command_line
-from fencepost.harness.cli.check.foreign import Reading, check_file, is_run, is_table
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.check.foreign import Reading, conclude, judge, takes_for_run
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
-from fencepost.harness.results import run_folder as store
 
 if TYPE_CHECKING:
     from fencepost.harness.cli.check.second_opinions import OtherTools
@@ -31,26 +30,11 @@ class _Flags:
     form: str | None
     keyed: bool | None
     report: Path | None
+    junit: Path | None
     also: tuple[str, ...]
     also_command: tuple[str, ...]
     also_time_limit: str
     consistency: str | None
-
-    @property
-    def names_a_file(self) -> bool:
-        """Whether one was given that is for histories that stand alone."""
-        return bool(self.of_files)
-
-    @property
-    def of_files(self) -> tuple[str, ...]:
-        """Those that were given and are for histories that stand alone."""
-        given = {
-            "--model": self.model,
-            "--format": self.form,
-            "--keyed": self.keyed,
-            "--consistency": self.consistency,
-        }
-        return tuple(name for name, value in given.items() if value is not None)
 
     @property
     def tables_master(self) -> str | None:
@@ -63,17 +47,18 @@ EXAMPLES = (
     HelpExample(
         "fencepost check history.edn --model queue --report out.html", "A history of Jepsen, with a page of it"
     ),
+    HelpExample("fencepost check night.edn histories --junit junit.xml", "Many files and folders: a table of verdicts"),
     HelpExample("fencepost check RUN --also porcupine", "Ask Porcupine too, and compare the verdicts"),
 )
 _GROUPS: Final = {
-    "A history FILE": ("form", "model", "keyed", "consistency", "report"),
+    "A history FILE": ("form", "model", "keyed", "consistency", "report", "junit"),
     "At any size, through Spark": ("use_spark", "spark_master"),
     "A second opinion": ("also", "also_command", "also_time_limit"),
 }
 
 
 @click.command("check", cls=Documented, examples=EXAMPLES, groups=_GROUPS)
-@click.argument("folder", metavar="RUN|FILE", type=PathValue(allow_dash=True))
+@click.argument("paths", metavar="RUN|FILE...", nargs=-1, required=True, type=PathValue(allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on standard output instead of text.")
 @click.option(
     "--spark-master",
@@ -93,6 +78,7 @@ _GROUPS: Final = {
 )
 @click.option("--keyed/--no-keyed", default=None, help="Whether values in EDN are pairs [key value]. Default: guessed.")
 @click.option("--report", type=PathValue(), help="Write an HTML report to this file, which must not exist yet.")
+@click.option("--junit", type=PathValue(), help="Write a JUnit document to this file, with a test case for each FILE.")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask porcupine, knossos or elle too. May be repeated.")
 @click.option(
     "--also-command", multiple=True, metavar="TOOL=COMMAND", help="The command that starts knossos or elle here."
@@ -109,14 +95,17 @@ _GROUPS: Final = {
     metavar="NAME",
     help="For transactions: serializable, snapshot-isolation, causal, ... Default: strict-serializable.",
 )
-def command(folder: Path, **given: Any) -> int:
-    """Judge a stored run or a history file again, offline.
+def command(paths: tuple[Path, ...], **given: Any) -> int:
+    """Judge stored runs or history files again, offline.
 
     A RUN is judged by its plan; its verdict, JUnit file and report are written again.
 
     A FILE is judged by a model, and nothing is written unless --report says so. It is Jepsen's history.edn or the
     folder of it, operations in JSON as for Porcupine, a history of ours (.parquet or .jsonl), or a table of operations
     or transactions in Parquet; `-` is standard input.
+
+    Several files, or a folder of histories: a table with a line for each, and one exit code: 1 if any is invalid, 254
+    if any could not be read, 2 if any is unknown.
 
     --also hands the same history to another checker. A missing tool is skipped. If a tool contradicts the verdict, both
     verdicts are shown and the exit code is 255.
@@ -129,37 +118,56 @@ def command(folder: Path, **given: Any) -> int:
 
         check_report(flags.report)
     others = _others(flags)
-    if flags.form in (None, "parquet") and flags.keyed is None and is_table(folder):
-        return _check_table(folder, flags, others)
-    if flags.names_a_file and folder.is_dir() and is_run(folder):
-        raise UsageError(
-            f"{folder}: {', '.join(flags.of_files)}: a run is judged by its plan",
-            hint=f"{command_line('check', folder)}; its operations alone, without the plan: "
-            f"{command_line('check', folder / store.HISTORY)} --model ...",
-        )
-    if not flags.names_a_file and is_run(folder):
-        if flags.report is not None:
-            hint = "`fencepost report` makes it again"
-            raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
-        if flags.use_spark:
-            hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
-            raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
-        from fencepost.harness.cli.check.run import judge_again
+    reading = Reading(
+        form=flags.form,
+        model=flags.model,
+        keyed=flags.keyed,
+        consistency=flags.consistency,
+        spark_master=flags.tables_master,
+        also=others.names if others is not None else (),
+        page=flags.report is not None,
+    )
+    if flags.junit is not None:
+        from fencepost.harness.cli.check.many import check_junit
 
-        return judge_again(folder, as_json=flags.as_json, others=others)
-    reading = Reading(form=flags.form, model=flags.model, keyed=flags.keyed, consistency=flags.consistency)
-    if flags.tables_master is not None:
-        from fencepost.harness.cli.check.operations import check_history_by_spark
+        check_junit(flags.junit)
+    if len(paths) != 1 or (paths[0].is_dir() and _stands_for_many(paths[0])):
+        return _check_many(paths, reading, flags)
+    (folder,) = paths
+    if not takes_for_run(folder, reading):
+        judged = judge(folder, reading)
+        code = conclude(judged, as_json=flags.as_json, others=others, report=flags.report)
+        if flags.junit is not None:
+            from fencepost.harness.cli.check.many import row_of, write_junit
 
-        return check_history_by_spark(
-            folder,
-            reading,
-            spark_master=flags.tables_master,
-            as_json=flags.as_json,
-            others=others,
-            report=flags.report,
-        )
-    return check_file(folder, reading, as_json=flags.as_json, others=others, report=flags.report)
+            write_junit(flags.junit, [row_of(folder, judged)])
+        return code
+    if flags.junit is not None:
+        raise UsageError(f"--junit: {folder} is a run: junit.xml is written into its folder", hint="leave --junit out")
+    if flags.report is not None:
+        hint = "`fencepost report` makes it again"
+        raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
+    if flags.use_spark:
+        hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
+        raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
+    from fencepost.harness.cli.check.run import judge_again
+
+    return judge_again(folder, as_json=flags.as_json, others=others)
+
+
+def _stands_for_many(folder: Path) -> bool:
+    from fencepost.harness.cli.check.many import stands_for_many
+
+    return stands_for_many(folder)
+
+
+def _check_many(paths: tuple[Path, ...], reading: Reading, flags: _Flags) -> int:
+    from fencepost.harness.cli.check.many import check_many
+
+    for flag, given in {"--report": flags.report, "--also": reading.also, "--spark": flags.use_spark}.items():
+        if given:
+            raise UsageError(f"{flag}: for one history, and several were given", hint="call it for each alone")
+    return check_many(paths, reading, as_json=flags.as_json, junit=flags.junit)
 
 
 def _others(flags: _Flags) -> "OtherTools | None":
@@ -170,23 +178,3 @@ def _others(flags: _Flags) -> "OtherTools | None":
 
     others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
     return others if others.names else None
-
-
-def _check_table(path: Path, flags: _Flags, others: "OtherTools | None") -> int:
-    from fencepost.harness.cli.check.operations import check_table, refuse_beside
-    from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
-
-    if has_transactions(path):
-        return check_transactions(
-            path,
-            model=flags.model,
-            consistency=flags.consistency,
-            spark_master=flags.tables_master,
-            as_json=flags.as_json,
-            others=others,
-            report=flags.report,
-        )
-    refuse_beside(path, {"--also": others, "--consistency": flags.consistency})
-    return check_table(
-        path, model=flags.model, spark_master=flags.tables_master, as_json=flags.as_json, report=flags.report
-    )

@@ -27,6 +27,8 @@ _SOURCES: Final = {
 }
 #: By whom the models of `models_of` are defined.
 MODEL_SOURCES: Final = ". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items())
+#: Forms that no file has.
+IN_PYTHON: Final = ("rows", "events")
 _WHAT: Final = "a report"
 _HINT: Final = "give another --report"
 
@@ -77,6 +79,8 @@ def file_facts(path: Path) -> dict[str, str]:
 
 
 def _command(imported: Imported, judgement: Judgement, path: Path, output: Path) -> str:
+    if imported.form in IN_PYTHON:
+        return f"fencepost.check(history, model={_model(imported)!r})"
     arguments = ["check", str(path), "--format", imported.form, "--model", _model(imported)]
     if imported.form == "edn":
         arguments.append("--keyed" if imported.keyed else "--no-keyed")

@@ -5,18 +5,20 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import click
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, UsageError, command_line
 from fencepost.harness.history import FaultEvent, History, OpEvent, Outcome, pair
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.cli.check.second_opinions import OtherTools
+    from fencepost.harness.interchange.formats.imported import Imported
+    from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion
     from fencepost.harness.judging.judgement import Judgement
 
 #: The files of a run, of which each stands for all.
@@ -70,66 +72,189 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """How a file is read and judged, as the flags say; None where the file itself decides."""
 
     form: str | None = None
-    model: str | None = None
+    #: As `family.choose` takes it.
+    model: Any = None
     #: Whether values are pairs of a key and a value.
     keyed: bool | None = None
     consistency: str | None = None
+    #: Spark judges a table or a history in Parquet by its keys; None: this machine does.
+    spark_master: str | None = None
+    #: The tools that are asked afterwards, and whether a page is wanted: refused first where there is none.
+    also: tuple[str, ...] = ()
+    page: bool = False
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those that were given and are for histories that stand alone."""
+        given = {
+            "--model": self.model,
+            "--format": self.form,
+            "--keyed": self.keyed,
+            "--consistency": self.consistency,
+        }
+        return tuple(name for name, value in given.items() if value is not None)
 
 
-def check_file(
-    path: Path, reading: Reading, *, as_json: bool, others: "OtherTools | None", report: Path | None = None
-) -> int:
-    """Judge one history without a plan, then ask the other tools, if any.
+def takes_for_run(path: Path, reading: Reading) -> bool:
+    """Whether `path` is judged by a plan; raises UsageError for a run's folder with flags that are for files."""
+    if _takes_for_table(path, reading):
+        return False
+    if not reading.flags:
+        return is_run(path)
+    if path.is_dir() and is_run(path):
+        raise UsageError(
+            f"{path}: {', '.join(reading.flags)}: a run is judged by its plan",
+            hint=f"{command_line('check', path)}; its operations alone, without the plan: "
+            f"{command_line('check', path / store.HISTORY)} --model ...",
+        )
+    return False
 
-    Args:
-        reading: what the flags say of the file; the rest is guessed from it.
-        report: where the HTML page goes; None for no page.
+
+def _takes_for_table(path: Path, reading: Reading) -> bool:
+    return reading.form in (None, "parquet") and reading.keyed is None and is_table(path)
+
+
+class Judged(Protocol):
+    """What was judged: a file of another tool, rows handed over in Python, or a table."""
+
+    @property
+    def judgement(self) -> "Judgement": ...
+
+    @property
+    def history(self) -> History | None:
+        """What to list a witness's operations from; None: it is told in sentences only."""
+
+    @property
+    def taken_for(self) -> str:
+        """Form and model, in few words."""
+
+    @property
+    def operations(self) -> int:
+        """How many were judged."""
+
+    def introduction(self) -> list[str]:
+        """What was judged, by which model: the lines before the verdict."""
+
+    def document(self) -> dict[str, Any]:
+        """The judgement as plain data."""
+
+    def write_page(self, output: Path) -> None:
+        """Write the report; raises HarnessError where it, or a section of it, could not be made."""
+
+    def question(self) -> "ToolQuestion":
+        """What other tools are asked."""
+
+
+class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """A history that was judged without a plan."""
+
+    path: Path
+    imported: "Imported"
+    judgement: "Judgement"
+    consistency: str | None = None
+
+    @property
+    def history(self) -> History:
+        return self.imported.history
+
+    @property
+    def taken_for(self) -> str:
+        keys = ", keyed" if self.imported.keyed else ""
+        return f"{self.imported.form}, model {self.imported.family.name}{keys}"
+
+    @property
+    def operations(self) -> int:
+        return len(self.history.operations)
+
+    def introduction(self) -> list[str]:
+        form, model = self.taken_for.split(", ", 1)
+        lines = [f"{self.path}: {form}, {len(self.history.events)} events; {model}"]
+        if self.imported.family.note:
+            lines.append(f"note: {self.imported.family.note}")
+        if self.imported.origin is not None:
+            lines.append(f"judged as {self.judgement.facts.read_guarantee}; {self.imported.origin.sentence}")
+        return lines
+
+    def document(self) -> dict[str, Any]:
+        from fencepost.harness.judging.stand_alone import document
+
+        return document(self.imported, self.judgement, str(self.path))
+
+    def write_page(self, output: Path) -> None:
+        from fencepost.harness.cli.check.file_report import write_report
+
+        write_report(output, self.imported, self.judgement, self.path)
+
+    def question(self) -> "ToolQuestion":
+        from fencepost.harness.cli.check.second_opinions import question_of_file
+
+        family = self.imported.family
+        if self.consistency is not None:
+            family = msgspec.structs.replace(family, guarantee=self.consistency)
+        return question_of_file(self.history, family, self.judgement.validity)
+
+
+def judge(path: Path, reading: Reading) -> Judged:
+    """Judge one file or table without a plan; raises UsageError."""
+    if _takes_for_table(path, reading):
+        from fencepost.harness.cli.check.operations import judge_operations
+        from fencepost.harness.cli.check.transactions import has_transactions, judge_transactions
+
+        return (judge_transactions if has_transactions(path) else judge_operations)(path, reading)
+    if reading.spark_master is not None:
+        from fencepost.harness.cli.check.operations import judge_by_spark
+
+        return judge_by_spark(path, reading)
+    from fencepost.harness.interchange.formats.recognise import read_foreign
+
+    imported = read_foreign(path, form=reading.form, model=reading.model, keyed=reading.keyed)
+    return judge_imported(imported, path, reading.consistency)
+
+
+def judge_imported(imported: "Imported", path: Path, consistency: str | None) -> JudgedHistory:
+    """Judge a history that was read; `path` names it in messages."""
+    from fencepost.harness.judging.stand_alone import judge_foreign
+
+    judgement = judge_foreign(imported, str(path), consistency)
+    return JudgedHistory(path=path, imported=imported, judgement=judgement, consistency=consistency)
+
+
+def conclude(judged: Judged, *, as_json: bool, others: "OtherTools | None", report: Path | None = None) -> int:
+    """Print the verdict, write the page, then ask the other tools, if any.
 
     Returns:
         The exit code of the verdict, or 255 when another tool contradicts it.
     """
-    from fencepost.harness.cli.output.verdict_text import say_judgement
-    from fencepost.harness.interchange.formats.recognise import read_foreign
-    from fencepost.harness.judging.stand_alone import document, judge_foreign
-
-    imported = read_foreign(path, form=reading.form, model=reading.model, keyed=reading.keyed)
-    source, consistency = str(path), reading.consistency
-    judgement = judge_foreign(imported, source, consistency)
-    keys = ", keyed" if imported.keyed else ""
-    _err(f"{source}: {imported.form}, {len(imported.history.events)} events; model {imported.family.name}{keys}")
-    if imported.family.note:
-        _err(f"note: {imported.family.note}")
-    if imported.origin is not None:
-        _err(f"judged as {judgement.facts.read_guarantee}; {imported.origin.sentence}")
-    ours = int(judgement.exit_code)
+    judgement = judged.judgement
+    for line in judged.introduction():
+        _err(line)
     if not as_json:
-        say_judgement(judgement, imported.history)
+        from fencepost.harness.cli.output.verdict_text import say_judgement
+
+        say_judgement(judgement, judged.history)
         sys.stdout.flush()
     if report is not None:
-        from fencepost.harness.cli.check.file_report import write_report
-
-        write_report(report, imported, judgement, path)
+        judged.write_page(report)
         _err(f"report: {report}")
-    elif not as_json and (more := _not_drawn(judgement)):
+    elif not as_json and judged.history is not None and (more := _not_drawn(judgement)):
         _err(f"{more} more witness{'' if more == 1 else 'es'}: --report FILE.html draws {'it' if more == 1 else 'all'}")
-    printed = document(imported, judgement, source) if as_json else {}
+    ours = int(judgement.exit_code)
+    document = judged.document() if as_json else {}
     if others is None:
         if as_json:
-            _print_document(printed)
+            print_document(document)
         return ours
-    from fencepost.harness.cli.check.second_opinions import exit_code, question_of_file, say_opinions, with_opinions
+    from fencepost.harness.cli.check.second_opinions import exit_code, say_opinions, with_opinions
 
-    family = imported.family
-    if consistency is not None:
-        family = msgspec.structs.replace(family, guarantee=consistency)
-    opinions = others.opinions(question_of_file(imported.history, family, judgement.validity))
+    opinions = others.opinions(judged.question())
     if as_json:
-        _print_document(with_opinions(printed, opinions, ours))
+        print_document(with_opinions(document, opinions, ours))
     say_opinions(opinions, as_json=as_json)
     return exit_code(ours, opinions)
 
 
-def _print_document(document: dict[str, Any]) -> None:
+def print_document(document: dict[str, Any]) -> None:
+    """Print plain data as JSON."""
     sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 

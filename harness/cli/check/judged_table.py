@@ -1,18 +1,12 @@
-"""A judged table: its verdict in the terminal or as JSON, its page, and the opinions of other tools."""
+"""A judged table: the verdict on columns that are too large to be events."""
 
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
-from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_with
-from fencepost.harness.cli.check.second_opinions import say_opinions, with_opinions
-from fencepost.harness.cli.output.verdict_text import say_judgement
-from fencepost.harness.interchange.second_opinion.opinion import Opinion
+from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.verdict import Facts, Validity, Verdict
@@ -32,6 +26,21 @@ class JudgedTable(msgspec.Struct, frozen=True, kw_only=True):
     size: str
     verdict: Verdict
     facts: Facts
+    #: Writes the page of this judgement.
+    page: Callable[[Path, Path, Judgement], None]
+    ask: Callable[[], ToolQuestion]
+
+    @property
+    def history(self) -> None:
+        return None
+
+    @property
+    def taken_for(self) -> str:
+        return f"{self.what}, model {self.facts.workload}"
+
+    @property
+    def operations(self) -> int:
+        return table_figures(self.verdict).rows
 
     @property
     def judgement(self) -> Judgement:
@@ -40,13 +49,18 @@ class JudgedTable(msgspec.Struct, frozen=True, kw_only=True):
             validity=self.verdict.validity, headline=self._headline(), verdicts=(self.verdict,), facts=self.facts
         )
 
-    def introduction(self) -> str:
-        """What was judged, by which model and engine, in one line."""
+    def introduction(self) -> list[str]:
         figures = table_figures(self.verdict)
-        return (
+        return [
             f"{self.path}: {self.what}, {self.size} on {figures.keys} keys; model {self.facts.workload}, "
             f"by {figures.engine}"
-        )
+        ]
+
+    def write_page(self, output: Path) -> None:
+        self.page(output, self.path, self.judgement)
+
+    def question(self) -> ToolQuestion:
+        return self.ask()
 
     def document(self) -> dict[str, Any]:
         """The judgement as plain data, with the keys of any file that is judged without a plan."""
@@ -73,34 +87,3 @@ class JudgedTable(msgspec.Struct, frozen=True, kw_only=True):
                 return self.verdict.reason
             case Validity.VALID:
                 return f"{self.size}: no violation of {self.verdict.guarantee} was found"
-
-
-def conclude(
-    table: JudgedTable,
-    *,
-    as_json: bool,
-    write_page: Callable[[Judgement], None] | None = None,
-    ask: Callable[[], Sequence[Opinion]] | None = None,
-) -> int:
-    """Print the verdict, write the page, then ask other tools.
-
-    Args:
-        write_page: writes the HTML page; None where no page was asked for.
-        ask: asks other tools about the same table; None where none was named.
-
-    Returns:
-        The exit code of the verdict, or 255 when another tool contradicts it.
-    """
-    judgement = table.judgement
-    click.echo(table.introduction(), err=True)
-    if not as_json:
-        say_judgement(judgement)
-        sys.stdout.flush()
-    if write_page is not None:
-        write_page(judgement)
-    opinions = ask() if ask is not None else ()
-    ours = int(judgement.exit_code)
-    if as_json:
-        sys.stdout.write(json.dumps(with_opinions(table.document(), opinions, ours), indent=2) + "\n")
-    say_opinions(opinions, as_json=as_json)
-    return exit_code_with(ours, opinions)

@@ -6,24 +6,22 @@ A Parquet history that stands alone is judged through Spark likewise, if its mod
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, NoReturn
 
 import click
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
-from fencepost.harness.cli.check.foreign import Reading, check_file
-from fencepost.harness.cli.check.judged_table import JudgedTable, conclude
+from fencepost.harness.cli.check.foreign import Judged, Reading, judge
+from fencepost.harness.cli.check.judged_table import JudgedTable
 from fencepost.harness.interchange.formats.family import FAMILIES, Family, choose, sampler
 from fencepost.harness.plugins import registry
 from fencepost.harness.results.columns import VERSION_KEY, read_parquet
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.by_guarantee import table_figures
 from fencepost.harness.verdict.tables import CAS_REGISTER
-
-if TYPE_CHECKING:
-    from fencepost.harness.cli.check.second_opinions import OtherTools
 
 MODELS: Final = ("register", CAS_REGISTER)
 
@@ -36,35 +34,23 @@ def has_operations(path: Path) -> bool:
         return False
 
 
-def check_table(
-    path: Path, *, model: str | None, spark_master: str | None, as_json: bool, report: Path | None = None
-) -> int:
+def judge_operations(path: Path, reading: Reading) -> JudgedTable:
     """Judge the table's registers for linearizability; through Spark when a master is given."""
-    from fencepost.harness.cli.check.table_report import write_operations_report
-
-    if model not in (None, *MODELS):
+    refuse_beside(path, {"--also": reading.also, "--consistency": reading.consistency})
+    if reading.model not in (None, *MODELS):
         raise UsageError(
-            f"{path}: a table of operations is of the model cas-register, not {model}",
+            f"{path}: a table of operations is of the model cas-register, not {reading.model}",
             hint="docs/reference/operations-table.md says what its columns mean",
         )
     facts = _facts(FAMILIES[CAS_REGISTER])
-    if spark_master is None:
+    if reading.spark_master is None:
         verdict = registry.table("operations")(path).check(facts)
     else:
-        verdict = registry.table_judge()(path, spark_master, "operations", facts)
-    write_page = partial(write_operations_report, report, path, spark_master=spark_master) if report else None
-    return conclude(_registers(path, verdict, facts, form="operations"), as_json=as_json, write_page=write_page)
+        verdict = registry.table_judge()(path, reading.spark_master, "operations", facts)
+    return _registers(path, verdict, facts, form="operations", spark_master=reading.spark_master)
 
 
-def check_history_by_spark(
-    path: Path,
-    reading: Reading,
-    *,
-    spark_master: str,
-    as_json: bool,
-    others: "OtherTools | None",
-    report: Path | None = None,
-) -> int:
+def judge_by_spark(path: Path, reading: Reading) -> Judged:
     """Judge a Parquet history by shares of its keys through Spark; on this machine if its model does not split so."""
     if not _is_history(path):
         raise UsageError(
@@ -74,11 +60,11 @@ def check_history_by_spark(
     family = _family(path, reading.model)
     if not family.splits_by_key:
         say_one_machine(path, family.name)
-        return check_file(path, reading, as_json=as_json, others=others, report=report)
-    refuse_beside(path, {"--also": others, "--report": report, "--consistency": reading.consistency})
+        return judge(path, msgspec.structs.replace(reading, spark_master=None))
+    refuse_beside(path, {"--also": reading.also, "--report": reading.page, "--consistency": reading.consistency})
     facts = _facts(family)
-    verdict = registry.table_judge()(path, spark_master, "history", facts)
-    return conclude(_registers(path, verdict, facts, form="parquet"), as_json=as_json)
+    verdict = registry.table_judge()(path, reading.spark_master or "", "history", facts)
+    return _registers(path, verdict, facts, form="parquet", spark_master=reading.spark_master)
 
 
 def say_one_machine(path: Path, model: str) -> None:
@@ -128,7 +114,9 @@ def _facts(family: Family) -> Facts:
     )
 
 
-def _registers(path: Path, verdict: Verdict, facts: Facts, *, form: str) -> JudgedTable:
+def _registers(path: Path, verdict: Verdict, facts: Facts, *, form: str, spark_master: str | None) -> JudgedTable:
+    from fencepost.harness.cli.check.table_report import write_operations_report
+
     return JudgedTable(
         path=path,
         form=form,
@@ -136,4 +124,10 @@ def _registers(path: Path, verdict: Verdict, facts: Facts, *, form: str) -> Judg
         size=f"{table_figures(verdict).rows} operations",
         verdict=verdict,
         facts=facts,
+        page=partial(write_operations_report, spark_master=spark_master),
+        ask=_ask_nobody,
     )
+
+
+def _ask_nobody() -> NoReturn:
+    raise AssertionError("--also was refused before")

@@ -6,7 +6,6 @@ A table has no events: those of what is shown are made from its rows, and its wi
 from functools import cached_property
 from pathlib import Path
 
-import click
 import msgspec
 
 from fencepost.harness.base.errors import command_line
@@ -48,7 +47,7 @@ def write_operations_report(output: Path, path: Path, judgement: Judgement, *, s
         command=_command(path, output, spark_master),
         whole=Whole(count=figures.rows, keys=figures.keys),
     )
-    _write(output, judged)
+    write_page(output, judged)
 
 
 def write_transactions_report(output: Path, path: Path, judgement: Judgement) -> None:
@@ -66,12 +65,7 @@ def write_transactions_report(output: Path, path: Path, judgement: Judgement) ->
         sources=MODEL_SOURCES,
         whole=Whole(count=figures.rows, keys=figures.keys, of="transactions", shown="that are shown"),
     )
-    _write(output, judged)
-
-
-def _write(output: Path, judged: JudgedFile) -> None:
     write_page(output, judged)
-    click.echo(f"report: {output}", err=True)
 
 
 def _with(judgement: Judgement, witnesses: tuple[Witness, ...]) -> Judgement:

@@ -10,14 +10,14 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
 import click
 import msgspec
 
 from fencepost.harness.base import offers
-from fencepost.harness.base.errors import ExitCode, FencepostError, command_line
+from fencepost.harness.base.errors import ExitCode, FencepostError, command_line, gravest
 from fencepost.harness.base.options import plain
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.progress import Progress, shorten
@@ -36,21 +36,12 @@ if TYPE_CHECKING:
     from fencepost.harness.run.conclude import Result
 
 
-#: Of several runs the first of these that one of them ended with.
-_CODES: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.UNKNOWN, ExitCode.VALID)
-
-
 def exit_code_of(results: "Sequence[Result]", *, planned: int | None = None) -> int:
     """The exit code of several runs: at best unknown where there was none, or fewer than planned."""
     codes = [result.judgement.exit_code for result in results]
     if planned is not None and len(results) < planned:
         codes.append(ExitCode.UNKNOWN)
     return int(gravest(codes))
-
-
-def gravest(codes: Sequence[ExitCode]) -> ExitCode:
-    """The code that a command ends with whose runs ended with these; a proven violation always wins."""
-    return next((code for code in _CODES if code in codes), ExitCode.UNKNOWN)
 
 
 def say_first(checked: "CheckedPlan", number: int, times: int) -> None:

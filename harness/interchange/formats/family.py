@@ -9,7 +9,7 @@ a family without a checker, is refused as a whole, because a verdict must cover 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -34,6 +34,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str = ""
     #: The part of the name after the colon, as in `semaphore:3`; for a user's model the whole name.
     parameter: str = ""
+    #: A user's model itself, where Python handed it over; the name is then for people.
+    model: Any = None
     #: What to say of a model that was taken without an answer that shows it.
     note: str = ""
 
@@ -99,11 +101,22 @@ SAMPLES_MAX: Final = 1_000
 Samples = Callable[[str], Sequence[Any]]
 
 
-def choose(name: str | None, functions: Collection[str], samples: Samples, source: str) -> Family:
+class SequentialModel(Protocol):
+    """A user's model, as `checkers.Model` describes it."""
+
+    def init(self) -> Any: ...
+    def step(self, state: Any, f: str, value: Any, result: Any) -> Any: ...
+
+
+#: A model by its name, or itself: a class without arguments, or an instance. None: the operations show which.
+ModelChoice = str | type[SequentialModel] | SequentialModel | None
+
+
+def choose(name: ModelChoice, functions: Collection[str], samples: Samples, source: str) -> Family:
     """Choose the family of a history.
 
     Args:
-        name: the model that the user named, or None.
+        name: the model that the user named or handed over, or None.
         functions: the functions of all operations in the history.
         samples: returns values of `ok` completions of a function; of transactions, their requests first.
         source: the file, for messages.
@@ -111,6 +124,9 @@ def choose(name: str | None, functions: Collection[str], samples: Samples, sourc
     Raises:
         UsageError: no family has all the functions, or several have them and the samples do not decide.
     """
+    if name is not None and not isinstance(name, str):
+        of = name if isinstance(name, type) else type(name)
+        return msgspec.structs.replace(_users(of.__qualname__, functions), model=name)
     family = _named(name, functions) if name else _recognised(set(functions), samples)
     if family is None and (open_between := _open_between(set(functions))):
         raise UsageError(
@@ -146,23 +162,9 @@ def judged(family: Family, source: str) -> Family:
 def _named(whole: str, functions: Collection[str]) -> Family:
     name, _, parameter = whole.partition(":")
     if whole not in FAMILIES and whole in registry.MODELS:
-        return Family(
-            name=whole,
-            about="a model of a plug-in",
-            functions=frozenset(functions),
-            checker=USER_MODEL,
-            guarantee="linearizable",
-            parameter=whole,
-        )
+        return _users(whole, functions, "a model of a plug-in")
     if name not in FAMILIES and all(part.isidentifier() for part in (*name.split("."), *parameter.split("."))):
-        return Family(
-            name=whole,
-            about="a model of its own",
-            functions=frozenset(functions),
-            checker=USER_MODEL,
-            guarantee="linearizable",
-            parameter=whole,
-        )
+        return _users(whole, functions)
     if name not in FAMILIES:
         registry.refuse("models", name)
         raise unknown_choice("model", name, [*FAMILIES, *registry.MODELS, "module:attribute"])
@@ -172,6 +174,17 @@ def _named(whole: str, functions: Collection[str]) -> Family:
             hint=f"models that take one: {', '.join(_WITH_PARAMETER)}",
         )
     return msgspec.structs.replace(FAMILIES[name], parameter=parameter)
+
+
+def _users(name: str, functions: Collection[str], about: str = "a model of its own") -> Family:
+    return Family(
+        name=name,
+        about=about,
+        functions=frozenset(functions),
+        checker=USER_MODEL,
+        guarantee="linearizable",
+        parameter=name,
+    )
 
 
 def _recognised(functions: set[str], samples: Samples) -> Family | None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -35,12 +35,11 @@ PIPE_WAIT_S: Final = 5
 _PEEKED: Final = 64 << 10
 
 
-def read_foreign(
-    path: Path, *, form: str | None = None, model: str | None = None, keyed: bool | None = None
-) -> Imported:
+def read_foreign(path: Path, *, form: str | None = None, model: Any = None, keyed: bool | None = None) -> Imported:
     """Read the history at `path`: a file, one of Jepsen's folders, or `-` for standard input.
 
-    `form` is a name in `FORMS`; None means to recognise the format. Raises UsageError with file, line and column.
+    `model` is as `family.choose` takes it. `form` is a name in `FORMS`; None means to recognise the format. Raises
+    UsageError with file, line and column.
     """
     if form is not None and form not in FORMS:
         raise unknown_choice("format", form, list(FORMS))
