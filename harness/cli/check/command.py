@@ -48,7 +48,6 @@ EXAMPLES = (
         "fencepost check history.edn --model queue --report out.html", "A history of Jepsen, with a page of it"
     ),
     HelpExample("fencepost check night.edn histories --junit junit.xml", "Many files and folders: a table of verdicts"),
-    HelpExample("fencepost check RUN --also porcupine", "Ask Porcupine too, and compare the verdicts"),
 )
 _GROUPS: Final = {
     "A history FILE": ("form", "model", "keyed", "consistency", "report", "junit"),
