@@ -117,17 +117,17 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a workload, a system, a fault or a runtime refuses what a plan asks, and the remedy where there is one."""
+    """Why a workload, a system, a fault or a runtime refuses what a plan asks, and the remedy."""
 
     reason: str
-    remedy: str | None = None
+    remedy: str
 
     def error(self, what: str) -> UsageError:
         """The error that ends the command; `what` is the part of the plan that was refused."""
         return UsageError(f"{what}: {self.reason}", hint=self.remedy)
 
     def __str__(self) -> str:
-        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+        return f"{self.reason}; {self.remedy}"
 
 
 def unknown_choice(kind: str, given: str, choices: Iterable[str]) -> UsageError:

@@ -59,7 +59,7 @@ class Churn(FaultKind):
         if spec.target != "leader":
             return Refusal("it moves the leadership of whichever node leads", "leave the target out")
         if len(placement.cluster) < 3:
-            return Refusal("with fewer than three nodes nobody can take over")
+            return Refusal("with fewer than three nodes nobody can take over", "give --nodes 3")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

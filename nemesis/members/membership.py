@@ -144,7 +144,7 @@ class MembershipChange(FaultKind):
             return cast(Refusal, fixed)
         voters = [member.name for member in placement.cluster if member.votes]
         if len(voters) < 3:
-            return Refusal("with fewer than three voters the rest of the cluster could not go on")
+            return Refusal("with fewer than three voters the rest of the cluster could not go on", "give --nodes 3")
         others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")

@@ -249,7 +249,7 @@ def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
 def _refuse_figures(options: LinkOptions) -> Refusal | None:
     figures, shape = options.figures, options.shape
     if options.reset and figures:
-        return Refusal(f"reset=yes lets nothing pass, so {figures[0]}= makes no sense with it")
+        return Refusal(f"reset=yes lets nothing pass, so {figures[0]}= makes no sense with it", "leave one out")
     if shape.jitter_ns > shape.delay_ns:
         return Refusal("jitter= is larger than latency=", "give at most the latency")
     if shape.delay_ns + shape.jitter_ns > _LONGEST_NS:

@@ -76,13 +76,13 @@ class PartitionFault(FaultKind):
         options = spec.own(PartitionOptions)
         if options.of is not UNSET:
             if spec.target != TOTAL:
-                return Refusal(f"of= goes only with {', '.join((TOTAL, *self.added))}")
+                return Refusal(f"of= goes only with {', '.join((TOTAL, *self.added))}", "leave out of=")
             if options.of not in (choices := _subjects(placement)):
                 return Refusal(f"of={options.of!r} is not a choice", f"choose from: {', '.join(choices)}")
         if spec.target not in _WIDE:
             return None
         if placement.nodes < 5:
-            return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {placement.nodes}")
+            return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {placement.nodes}", "give --nodes 5")
         if options.links != "node":
             return Refusal(f"{spec.target} cuts links between nodes only", "leave out links=")
         return None

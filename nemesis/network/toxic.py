@@ -165,7 +165,7 @@ class ToxicFault(FaultKind):
             return senseless
         toxic = options.toxic
         if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
-            return Refusal("variation= must be smaller than size=")
+            return Refusal("variation= must be smaller than size=", "give a smaller one")
         if options.links == "node" and placement.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
         return None

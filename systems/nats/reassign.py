@@ -84,9 +84,9 @@ class Reassign(FaultKind):
             return None
         wanted = to or (now + 2 if spec.target == _MORE else now - 2)
         if wanted == now or (wanted > now) is not (spec.target == _MORE):
-            return Refusal(f"{now} replicas become {wanted}, which is not {spec.target}")
+            return Refusal(f"{now} replicas become {wanted}, which is not {spec.target}", "change to=")
         if wanted % 2 == 0:
-            return Refusal(f"{wanted} replicas are an even number")
+            return Refusal(f"{wanted} replicas are an even number", "give an odd one")
         if wanted < 3 or now < 3:
             return Refusal(
                 f"{now} replicas become {wanted}: a single replica has no group, and the next group counts its terms"

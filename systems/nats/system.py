@@ -65,7 +65,7 @@ class Nats(BaseSystem[NatsOptions]):
     versions = Versions(reported=_reported_version)
     member_changes = MemberChanges(
         of=lambda layout, _: NatsMembership(layout),
-        wiped=Refusal("a server that was removed is not taken back under its name for five minutes"),
+        wiped=Refusal("a server that was removed is not taken back under its name for five minutes", "leave out wipe="),
     )
 
     def members(self, nodes: int, options: NatsOptions) -> tuple[Member, ...]:

@@ -43,7 +43,9 @@ _SKIP_ACL: Final = "-Dzookeeper.skipACL=yes"
 def fixed(version: str) -> Refusal | None:
     """Why members of this release (or folder of jars; "" for an image) cannot change; None when they can."""
     if not version:
-        return Refusal("nobody knows before the start whether the ZooKeeper in an image can be reconfigured")
+        return Refusal(
+            "nobody knows before the start whether the ZooKeeper in an image can be reconfigured", "give --version"
+        )
     release = JARS.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
         return Refusal(f"ZooKeeper {release} has a fixed set of members", "3.5.3 and later can change it")

@@ -109,6 +109,6 @@ class FakeSystem(NoParts):
     def member_changes(self) -> MemberChanges[Any]:
         return MemberChanges(
             of=lambda *_: self.members,
-            wiped=Refusal("it forgets") if self.members.ends_removed else None,
-            fixed=lambda version, _: None if version else Refusal("an image"),
+            wiped=Refusal("it forgets", "wipe it") if self.members.ends_removed else None,
+            fixed=lambda version, _: None if version else Refusal("an image", "name a release"),
         )

@@ -31,7 +31,7 @@ def _facts() -> EngineFacts | Refusal:
     try:
         client = engine.connect()
     except MachineError as error:
-        return Refusal(error.message, error.hint)
+        return Refusal(error.message, error.hint or "see fencepost doctor")
     try:
         return engine.facts(client)
     finally:

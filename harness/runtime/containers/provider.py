@@ -25,7 +25,7 @@ class ContainersProvider:
 
     def refuse(self, placement: Placement) -> Refusal | None:
         if not 1 <= placement.nodes <= NODES_MAX:
-            return Refusal(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
+            return Refusal(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}", "give fewer --nodes")
         return None
 
     def why_not(self, need: Need) -> Refusal | None:

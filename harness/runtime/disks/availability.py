@@ -44,7 +44,7 @@ def why_not(placement: Placement) -> Refusal | None:
     """Return why servers cannot be traced in this placement; None when they can."""
     strace = check()
     if not strace.ok:
-        return Refusal(strace.why or strace.state, strace.remedy)
+        return Refusal(strace.why or strace.state, strace.remedy or "see fencepost doctor")
     return placement.why_not(Need.TRACE)
 
 

@@ -70,7 +70,7 @@ def why_no_shaped_links() -> Refusal | None:
     wanted, _ = _STEPS["held packets"]
     for check in (_platform(), *_attempts()):
         if not check.ok:
-            return Refusal(f"{check.name}: {check.state}, {check.why}", check.remedy)
+            return Refusal(f"{check.name}: {check.state}, {check.why}", check.remedy or "see fencepost doctor")
         if check.name == wanted:
             return None
     return Refusal(f"{wanted}: the trial ended before this step", "see fencepost doctor")

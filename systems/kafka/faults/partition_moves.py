@@ -63,13 +63,15 @@ class _Partitions:
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if sum(_BROKER in member.roles for member in placement.cluster) < 2:
-            return Refusal("leaders of topic partitions can move only where there are two brokers or more")
+            return Refusal(
+                "leaders of topic partitions can move only where there are two brokers or more", "give -O brokers=2"
+            )
         if spec.own(ChurnOptions).by != "auto":
             return Refusal(
                 "by= is not possible here: partitions move by a restart, and back on request", "leave out by="
             )
         if len(placement.cluster) < 3:
-            return Refusal("with fewer than three nodes nobody can take over")
+            return Refusal("with fewer than three nodes nobody can take over", "give --nodes 3")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

@@ -49,9 +49,14 @@ _ANSWERS_EARLIER_MS: Final = 300
 def fixed(version: str, options: KraftOptions) -> Refusal | None:
     """Why voters of this release (or folder of jars; "" for an image) cannot change; None when they can."""
     if options.combined:
-        return Refusal("with combined=true a voter is also a broker, and wiping it would wipe the broker's records")
+        return Refusal(
+            "with combined=true a voter is also a broker, and wiping it would wipe the broker's records",
+            "leave combined= out",
+        )
     if not version:
-        return Refusal("nobody knows before the start whether the Kafka in an image can change its voters")
+        return Refusal(
+            "nobody knows before the start whether the Kafka in an image can change its voters", "give --version"
+        )
     release = JARS.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
         return Refusal(f"Kafka {release} has a fixed set of voters", "3.9.0 and later can change it (KIP-853)")
