@@ -97,8 +97,10 @@ async def _freeze(worker: int, act: Act) -> Proof:
 async def _thaw(worker: int, act: Act) -> str | None:
     clients, before = act.cluster.clients, act.kept(dict)
     assert clients is not None, "there is no client to draw otherwise"
-    held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
-    await clients.thaw(worker, act.fault_id)
+    try:
+        held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
+    finally:
+        await clients.thaw(worker, act.fault_id)
     if before is None:
         return None
     if sent := _sent_since(before, after):

@@ -11,7 +11,7 @@ from fencepost.harness.coordination.client_gate import Freezer, Gate, create_con
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import View
 from fencepost.harness.generators import Offer, once, repeat, time_limit
-from fencepost.harness.history import Completion, FaultAction, FaultOutcome, FaultStage, Outcome
+from fencepost.harness.history import Completion, FaultAction, FaultEvent, FaultOutcome, FaultStage, Outcome
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
 from tests.faults.test_workers import FAULTS, entry
@@ -256,14 +256,33 @@ class LeakyClients:
     ],
 )
 def test_a_client_that_still_sends_is_not_called_frozen(leaks_after: int, outcomes: list[FaultOutcome]) -> None:
-    clients, records = LeakyClients(leaks_after), KeptRecords()
-    runtime = FakeRuntime()
-    view = View(nodes=tuple(runtime.nodes), leader="n1", epoch=1, clients=4, busy_clients=(2,))
-    cluster = cluster_of(runtime, records=records, view=lambda: view, clients=clients)
-    conductor = Conductor(cluster=cluster, faults=FAULTS, schedule_sink=lambda _: None)
-    run_virtual(conductor.run([entry("pause:client")], stop=asyncio.Event()))
-    ends = [e for e in records.events if e.stage is FaultStage.END]
+    clients = LeakyClients(leaks_after)
+    ends = _ends_of_a_pause(clients)
     assert [e.outcome for e in ends] == outcomes
     assert {e.action for e in ends[1:]} == {FaultAction.HEAL}
     assert ends[0].details == {"client_worker": 2}, "drawn from those with an operation under way"
     assert not clients.frozen
+
+
+class UnseenClients(LeakyClients):
+    """Clients whose bytes cannot be counted any more once they were seen frozen."""
+
+    def sent_bytes(self, worker: int) -> dict[int, int]:
+        if self._looks == 2:
+            raise OSError("no such socket")
+        return super().sent_bytes(worker)
+
+
+def test_a_client_whose_bytes_cannot_be_counted_runs_again_all_the_same() -> None:
+    clients = UnseenClients(9)
+    assert {end.outcome for end in _ends_of_a_pause(clients)[1:]} == {FaultOutcome.INDETERMINATE}
+    assert not clients.frozen
+
+
+def _ends_of_a_pause(clients: LeakyClients) -> list[FaultEvent]:
+    records, runtime = KeptRecords(), FakeRuntime()
+    view = View(nodes=tuple(runtime.nodes), leader="n1", epoch=1, clients=4, busy_clients=(2,))
+    cluster = cluster_of(runtime, records=records, view=lambda: view, clients=clients)
+    conductor = Conductor(cluster=cluster, faults=FAULTS, schedule_sink=lambda _: None)
+    run_virtual(conductor.run([entry("pause:client")], stop=asyncio.Event()))
+    return [e for e in records.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END]
