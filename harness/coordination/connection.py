@@ -169,7 +169,7 @@ async def dial(make: Callable[[], C], address: str, port: int, timeout_s: float 
             ended = connection.ended
             connection.close()
         match error:
-            case TimeoutError():
+            case TimeoutError() if timeout_s is not None:
                 why = f" did not answer within {timeout_s:g} s"
             case ConnectionRefusedError():
                 why = " refused the connection"

@@ -84,3 +84,12 @@ def test_every_beginning_of_an_answer_is_incomplete() -> None:
             assert answer_at(whole[:end], 0) is None, whole[:end]
         done = answer_at(b"before" + whole + b"more", 6)
         assert done is not None and done[1] == 6 + len(whole)
+
+
+def test_a_time_limit_of_the_kernel_is_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def late(*_: object) -> None:
+        raise TimeoutError(110, "Connection timed out")
+
+    monkeypatch.setattr("fencepost.harness.coordination.connection.create_connection", late)
+    with pytest.raises(ConnectionError, match="Connection timed out"):
+        asyncio.run(ask("127.0.0.1", 1, "/"))
