@@ -66,7 +66,6 @@ class ContainerNode(KnownNode):
         self._is_wiped = False
         self._container: Container | None = None
         self._follower: ContainerLog | None = None
-        #: What a cancelled caller may have left under way.
         self._under_way: asyncio.Future[Any] | None = None
         self._exits = ExitWatch(self.name, self._report)
         #: Start, kill, pause and resume wait for each other: no kill may miss a process that is just being born.
@@ -125,11 +124,8 @@ class ContainerNode(KnownNode):
         launching = self._habitat.calls.begin(self._launch, making, made)
         try:
             await asyncio.shield(launching)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, HarnessError):
             # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
-            self._under_way = asyncio.create_task(self._clear(launching, made))
-            raise
-        except HarnessError:
             self._under_way = asyncio.create_task(self._clear(launching, made))
             raise
         self._filled, self._is_wiped = True, False
