@@ -36,6 +36,8 @@ _ABSENT: Final = "unknown-topic-or-partition"
 _STAYS_ONE_IN: Final = 8
 #: A stream of draws; the numbers of `generators.contract.Stream` are smaller.
 _STREAM: Final = 18
+#: How often a worker draws before it is skipped.
+_DRAWS: Final = 8
 _FINAL_EVERY_NS: Final = 2_000_000
 #: The final phase begins with this pause: nodes delete logs, and forget topics, some time after the answer. It is a
 #: little longer than what `systems.kafka.checkers.topics` leaves to them.
@@ -125,21 +127,23 @@ class _Lives(msgspec.Struct, frozen=True, kw_only=True):
     def op(self, ctx: Context) -> Step:
         begun, now = sum(ctx.counts), self
         for worker in ctx.free:
-            # A worker that is skipped must not repeat its draw: the draw depends on all operations so far.
+            # A worker that is skipped must not repeat its draw: the draw depends on all operations so far. While none
+            # is under way these stay the same, and if nobody's draws suited, nobody would ever begin another one.
             draw = Draw(ctx.seed, worker, begun, _STREAM)
-            at = draw.below(len(now.slots))
-            slot = now.slots[at]
-            if slot.busy:
-                continue
-            over = slot.there and draw.below(self.records + 1) == 0
-            if over and slot.stays and slot.drops + 1 >= self.lives:
-                now = now._next(at)
-                continue
-            if over or not slot.there:
-                offer = Offer("drop-topic" if slot.there else "make-topic", slot.name)
-                return Invocation(worker, offer, ctx.time_ns), now._with(at, slot, busy=True)
-            if slot.leads in (None, worker % self.nodes):
-                return Invocation(worker, Offer("put-record", slot.name, ctx.number(worker)), ctx.time_ns), now
+            for _ in range(_DRAWS):
+                at = draw.below(len(now.slots))
+                slot = now.slots[at]
+                if slot.busy:
+                    continue
+                over = slot.there and draw.below(self.records + 1) == 0
+                if over and slot.stays and slot.drops + 1 >= self.lives:
+                    now = now._next(at)
+                    continue
+                if over or not slot.there:
+                    offer = Offer("drop-topic" if slot.there else "make-topic", slot.name)
+                    return Invocation(worker, offer, ctx.time_ns), now._with(at, slot, busy=True)
+                if slot.leads in (None, worker % self.nodes):
+                    return Invocation(worker, Offer("put-record", slot.name, ctx.number(worker)), ctx.time_ns), now
         return PENDING, now
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:

@@ -4,9 +4,11 @@ from collections import Counter
 
 import pytest
 
+from fencepost.harness.generators import PENDING, Context
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
 from fencepost.systems.kafka.checkers import topics
+from fencepost.systems.kafka.workloads.topics import _Lives, _Slot
 from tests.fakes.topic_store import BUGS, FACTS, NODES, run_fake_topics
 from tests.seeds import seeds
 
@@ -52,3 +54,9 @@ def test_the_end_asks_every_node_for_its_topics_twice_and_reads_each_of_them_fro
     known = {name for o in lists for name in o.result if name.startswith("n")}
     assert known and {(o.node, o.key) for o in last if o.f == "read-topic"} == {(n, k) for n in NODES for k in known}
     assert {o.error for o in last if o.f == "read-topic" and o.type is Outcome.FAIL} == {"not-leader"}
+
+
+def test_workers_that_are_all_free_begin_something() -> None:
+    slots = tuple(_Slot(name=f"n{i}", there=True, leads=i % 3) for i in range(8))
+    lives, free = _Lives(slots=slots, nodes=3, lives=2, records=8, names=8), tuple(range(12))
+    assert all(lives.op(Context(0, free, free, (0,) * 12, 12, seed))[0] is not PENDING for seed in range(3000))
