@@ -35,6 +35,7 @@ from tests.docs.pages import DOCS
 from tests.fakes.runs import run_fake
 from tests.interchange.formats.fuzz import _TEXTS, mutate
 from tests.interchange.formats.histories import edn
+from tests.interchange.formats.test_operation_maps import _BANK, _ELLE, _ELLE_CLI, _PAIRS
 
 SEED: Final = 20261128
 ALLOWED: Final = frozenset({ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN, ExitCode.USAGE})
@@ -74,7 +75,11 @@ class Form:
 
 def _edn(draw: random.Random) -> Mapping[str, bytes]:
     texts = [text for text in _TEXTS if '"ClientId"' not in text]
-    return {"a.edn": draw.choice([*texts, edn("0(w1 0) 1(r 1)1 0(w2 0) 1(r 1)1")]).encode()}
+    return {"a.edn": draw.choice([*texts, _ELLE, _PAIRS, edn("0(w1 0) 1(r 1)1 0(w2 0) 1(r 1)1")]).encode()}
+
+
+def _operations(draw: random.Random) -> Mapping[str, bytes]:
+    return {"a.json": draw.choice((f"[{_BANK[:-1].replace(chr(10), chr(44))}]", _ELLE_CLI)).encode()}
 
 
 def _json_lines(draw: random.Random) -> Mapping[str, bytes]:
@@ -152,6 +157,7 @@ def _policy(draw: random.Random) -> Mapping[str, bytes]:
 _NO_RUN: Final = ("--budget", "1s", "--seed", "1", "--results", "{}/results")
 FORMS: Final = {
     "edn": Form(files=_edn, commands=(("check", "{}/a.edn"),)),
+    "operations": Form(files=_operations, commands=(("check", "{}/a.json"),)),
     "json-lines": Form(files=_json_lines, commands=(("check", "{}/history.jsonl"),)),
     "porcupine": Form(files=_porcupine, commands=(("check", "{}/a.json"),)),
     "table": Form(files=_table, commands=(("check", "{}/a.parquet"),)),

@@ -35,6 +35,8 @@ class _Flags:
     also_command: tuple[str, ...]
     also_time_limit: str
     consistency: str | None
+    order: str | None
+    ignore: str | None
 
     @property
     def tables_master(self) -> str | None:
@@ -50,7 +52,7 @@ EXAMPLES = (
     HelpExample("fencepost check night.edn histories --junit junit.xml", "Many files and folders: a table of verdicts"),
 )
 _GROUPS: Final = {
-    "A history FILE": ("form", "model", "keyed", "consistency", "report", "junit"),
+    "A history FILE": ("form", "model", "keyed", "order", "ignore", "consistency", "report", "junit"),
     "At any size, through Spark": ("use_spark", "spark_master"),
     "A second opinion": ("also", "also_command", "also_time_limit"),
 }
@@ -73,9 +75,18 @@ _GROUPS: Final = {
     help="What the operations act on: register, queue, mutex, ..., or module:Model of your own. Default: guessed.",
 )
 @click.option(
-    "--format", "form", metavar="NAME", help="edn, porcupine, jsonl or parquet. Default: guessed from its first bytes."
+    "--format",
+    "form",
+    metavar="NAME",
+    help="edn, json, porcupine, jsonl or parquet. Default: guessed from its first bytes.",
 )
 @click.option("--keyed/--no-keyed", default=None, help="Whether values in EDN are pairs [key value]. Default: guessed.")
+@click.option(
+    "--order",
+    metavar="NAME",
+    help="file, index or time: what orders the operations where these differ. Default: guessed.",
+)
+@click.option("--ignore", metavar="F,F", help="Operations in EDN or JSON that are not the store's: left out.")
 @click.option("--report", type=PathValue(), help="Write an HTML report to this file, which must not exist yet.")
 @click.option("--junit", type=PathValue(), help="Write a JUnit document to this file, with a test case for each FILE.")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask porcupine, knossos or elle too. May be repeated.")
@@ -100,8 +111,8 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     A RUN is judged by its plan; its verdict, JUnit file and report are written again.
 
     A FILE is judged by a model, and nothing is written unless --report says so. It is Jepsen's history.edn or the
-    folder of it, operations in JSON as for Porcupine, a history of ours (.parquet or .jsonl), or a table of operations
-    or transactions in Parquet; `-` is standard input.
+    folder of it, the same operations in JSON, operations as for Porcupine, a history of ours (.parquet or .jsonl), or
+    a table of operations or transactions in Parquet; `-` is standard input.
 
     Several files, or a folder of histories: a table with a line for each, and one exit code: 1 if any is invalid, 254
     if any could not be read, 2 if any is unknown.
@@ -122,6 +133,8 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
         model=flags.model,
         keyed=flags.keyed,
         consistency=flags.consistency,
+        order=flags.order,
+        ignore=tuple(filter(None, (flags.ignore or "").split(","))),
         spark_master=flags.tables_master,
         also=others.names if others is not None else (),
         page=flags.report is not None,

@@ -77,6 +77,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     #: Whether values are pairs of a key and a value.
     keyed: bool | None = None
     consistency: str | None = None
+    #: `file`, `index` or `time`; None: the first two decide, and a note says where they differ.
+    order: str | None = None
+    #: Functions that are not the store's.
+    ignore: tuple[str, ...] = ()
     #: Spark judges a table or a history in Parquet by its keys; None: this machine does.
     spark_master: str | None = None
     #: The tools that are asked afterwards, and whether a page is wanted: refused first where there is none.
@@ -91,6 +95,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             "--format": self.form,
             "--keyed": self.keyed,
             "--consistency": self.consistency,
+            "--order": self.order,
+            "--ignore": self.ignore or None,
         }
         return tuple(name for name, value in given.items() if value is not None)
 
@@ -169,8 +175,7 @@ class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):
     def introduction(self) -> list[str]:
         form, model = self.taken_for.split(", ", 1)
         lines = [f"{self.path}: {form}, {len(self.history.events)} events; {model}"]
-        if self.imported.family.note:
-            lines.append(f"note: {self.imported.family.note}")
+        lines += [f"note: {note}" for note in (self.imported.family.note, *self.imported.notes) if note]
         if self.imported.origin is not None:
             lines.append(f"judged as {self.judgement.facts.read_guarantee}; {self.imported.origin.sentence}")
         return lines
@@ -207,7 +212,14 @@ def judge(path: Path, reading: Reading) -> Judged:
         return judge_by_spark(path, reading)
     from fencepost.harness.interchange.formats.recognise import read_foreign
 
-    imported = read_foreign(path, form=reading.form, model=reading.model, keyed=reading.keyed)
+    imported = read_foreign(
+        path,
+        form=reading.form,
+        model=reading.model,
+        keyed=reading.keyed,
+        order=reading.order,
+        ignore=reading.ignore,
+    )
     return judge_imported(imported, path, reading.consistency)
 
 

@@ -28,7 +28,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 #: Endings of the files that are taken from a folder; a file that is named itself may have any.
-_ENDINGS: Final = (".edn", ".json", ".jsonl", ".parquet")
+_ENDINGS: Final = (".edn", ".json", ".jsonl", ".parquet", ".gz", ".zst")
 _REFUSED: Final = "refused"
 _FAILED: Final = "failed"
 _INDEX_BYTES: Final = 4

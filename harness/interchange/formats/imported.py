@@ -205,6 +205,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool
     #: The run from which it was exported, if the file names it.
     origin: Origin | None = None
+    #: What was guessed about the file.
+    notes: tuple[str, ...] = ()
 
     @property
     def family(self) -> Family:

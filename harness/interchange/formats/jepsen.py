@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +26,6 @@ from fencepost.harness.interchange.formats.edn import (
     kind_of,
     malformed,
     plain,
-    read_events,
 )
 from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, choose, tells
 from fencepost.harness.interchange.formats.imported import (
@@ -37,6 +37,7 @@ from fencepost.harness.interchange.formats.imported import (
     elements_of,
     kinds_written,
 )
+from fencepost.harness.interchange.formats.operation_maps import MapReader, ReadingChoices, read_edn_rows
 
 FORM: Final = "edn"
 NEMESIS: Final = -1
@@ -52,20 +53,41 @@ _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
 _WRITES: Final = ("write", "cas", "add")
 _SEEN: Final = ("read",)
 _Parts = Callable[[Any], list[Any]]
+_NO_CHOICES: Final = ReadingChoices()
+#: Functions that some tests give to transactions.
+_TRANSACTIONS: Final = {"read", "write", "txn"}
+_MICROS: Final = ("r", "w", "append")
 
 
-def read_edn(stream: BinaryIO, source: str, *, model: str | None = None, keyed: bool | None = None) -> Imported:
-    """Read and check the history in `stream`; raise UsageError with the position for a history without a meaning."""
-    return _Reading(read_events(stream, source), source).imported(model, keyed)
+def read_edn(
+    stream: BinaryIO,
+    source: str,
+    *,
+    model: str | None = None,
+    keyed: bool | None = None,
+    choices: ReadingChoices = _NO_CHOICES,
+    read_rows: MapReader = read_edn_rows,
+) -> Imported:
+    """Read and check the history in `stream`; `read_rows` reads another notation of the same operations.
+
+    Raises UsageError with the position for a history without a meaning.
+    """
+    columns, notes = read_rows(stream, source, choices)
+    reading = _Reading(columns, source, notes)
+    return msgspec.structs.replace(reading.imported(model, keyed), notes=tuple(notes))
 
 
 class _Reading:
-    """The conversion of columns into events."""
+    """The conversion of columns into events.
 
-    def __init__(self, columns: EdnEvents, source: str) -> None:
+    Size: each form that values can have is one check over the same columns, and its message names their rows.
+    """
+
+    def __init__(self, columns: EdnEvents, source: str, notes: list[str]) -> None:
         self._columns = columns
         self._source = source
-        self._forms: list[Any] = columns.forms
+        self._notes = notes
+        self._forms: list[Any] = list(columns.forms)
         names = [form.text if is_edn(form) else form for form in self._forms]
         self._clients: NDArray[np.bool_] = columns.process != NEMESIS
         used = np.unique(columns.function[self._clients]).tolist()
@@ -76,8 +98,17 @@ class _Reading:
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
         if self._named:
             self._check_named_keys(keyed)
+        if self._are_transactions():
+            named = sorted(set(self._functions.values()) - {"txn"})
+            self._notes.append(f"operations {', '.join(named)} are transactions, by their values")
+            self._functions = dict.fromkeys(self._functions, "txn")
         transactions = "txn" in self._functions.values() and not self._maps("txn")
+        if transactions:
+            self._forms = [_with_third(form) for form in self._forms]
         pairs = not transactions and not self._named and self._keyed(keyed)
+        if pairs:
+            rows = np.concatenate([self._rows(("cas",), kind) for kind in range(len(_OUTCOMES))])
+            _pair_cas(self._forms, np.unique(self._columns.value[rows]).tolist(), self._notes)
         keys, values = self._split(pairs)
         family = choose(model, self._functions.values(), lambda f: self._samples(f, values), self._source)
         if not family.is_users:
@@ -120,6 +151,13 @@ class _Reading:
         requests = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
         ids = (int(self._columns.value[row]) for row in [*requests, *self._rows((f,), _OK).tolist()])
         return list(islice((values[i] for i in ids if i != _NONE and tells(f, values[i])), SAMPLES_MAX))
+
+    def _are_transactions(self) -> bool:
+        """Whether operations are transactions by every request, whatever their `:f`."""
+        named = set(self._functions.values()) - {"txn"}
+        ids = np.unique(self._columns.value[self._rows(_TRANSACTIONS, _INVOKE)]).tolist()
+        is_all = ids and all(i != _NONE and _is_transaction(self._forms[i]) for i in ids)
+        return bool(named and named < _TRANSACTIONS and is_all)
 
     def _maps(self, f: str) -> bool:
         """Say whether the requests of a function are maps."""
@@ -309,6 +347,16 @@ class _Reading:
         return f":{_OUTCOMES[columns.kind[row]].value} {f} {shown}"
 
 
+def _pair_cas(forms: list[Any], ids: Iterable[int], notes: list[str]) -> None:
+    """Take `[k old new]` of a cas for `[k [old new]]`."""
+    triples = [i for i in ids if i != _NONE and type(forms[i]) is list and len(forms[i]) == 3]
+    for i in triples:
+        key, *both = forms[i]
+        forms[i] = [key, both]
+    if triples:
+        notes.append("a cas [key old new] is taken for [key [old new]]")
+
+
 def _value_text(columns: EdnEvents, row: int) -> str:
     """Return the value of an event as EDN; of one without a value, nil. A key beside it is shown where it changed."""
     value, key, invoked = int(columns.value[row]), int(columns.key[row]), int(columns.invocation[row])
@@ -322,6 +370,24 @@ def _pair(form: Any) -> tuple[Any, Any] | None:
     if is_edn(form) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
         form = form.items[0]
     return (form[0], form[1]) if type(form) is list and len(form) == 2 and form[0] is not None else None
+
+
+def _micro_function(micro: Any) -> str:
+    """Return what a micro-operation does; empty if the form is none."""
+    f = micro[0] if type(micro) is list and len(micro) in (2, 3) else None
+    f = f.text if is_edn(f) and f.kind == "keyword" else f
+    return f if type(f) is str and f in _MICROS and (len(micro) == 3 or f == "r") else ""
+
+
+def _is_transaction(form: Any) -> bool:
+    return type(form) is list and bool(form) and all(map(_micro_function, form))
+
+
+def _with_third(form: Any) -> Any:
+    """Return a transaction whose reads `[:r k]` have nil as the third element; another form as it is."""
+    if type(form) is not list or not any(_micro_function(m) == "r" and len(m) == 2 for m in form):
+        return form
+    return [[*m, None] if _micro_function(m) == "r" and len(m) == 2 else m for m in form]
 
 
 def _kind_of_key(form: Any, pairs: bool) -> str:

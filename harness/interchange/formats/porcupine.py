@@ -8,7 +8,6 @@ may take effect at any time after its call.
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -21,6 +20,7 @@ from fencepost.harness.history import Event, Operation, OpEvent, Outcome
 from fencepost.harness.interchange.formats.edn import malformed
 from fencepost.harness.interchange.formats.family import choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
+from fencepost.harness.interchange.formats.json_objects import json_objects, utf8
 
 FORM: Final = "porcupine"
 #: The names that users of Porcupine give to each function.
@@ -29,8 +29,6 @@ _FIELDS: Final = {"clientid", "input", "call", "output", "return", "metadata"}
 _INPUT: Final = {"op", "key", "value", "from", "to"}
 _OUTPUT: Final = {"value", "ok", "unknown"}
 _ASKED: Final[dict[str, set[str]]] = {"read": set(), "write": {"value"}, "add": {"value"}, "cas": {"from", "to"}}
-_SPACE: Final = re.compile(r"[ \t\r\n]*")
-_INTEGER_DIGITS_MAX: Final = 4_000
 
 
 class _Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +51,7 @@ class _Call(msgspec.Struct, frozen=True, kw_only=True):
 def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
     """Read and check the list in `stream`; raise UsageError with the position for a list without a meaning."""
     calls = [
-        _call(source, line, column, entry) for line, column, entry in _objects(_text(stream.read(), source), source)
+        _call(source, line, column, entry) for line, column, entry in json_objects(utf8(stream.read(), source), source)
     ]
     some = next((call for call in calls if (call.client is None) != (calls[0].client is None)), None)
     if some is not None:
@@ -72,83 +70,6 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
     history = ImportedHistory(events, family, source=source, in_file=in_file)
     check_values(history, lambda event: f"{source}: {place(event)}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
-
-
-# --- text to operations
-
-
-def _text(data: bytes, source: str) -> str:
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        before = data[: error.start].decode()
-        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        raise malformed(source, line, column, f"the byte 0x{data[error.start]:02x} is not UTF-8") from None
-
-
-def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
-    """Yield every object of an array, or of a sequence of objects, with its line and column."""
-    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)
-    at = _skip(text, 0)
-    array = text[at : at + 1] == "["
-    at = _skip(text, at + array)
-    line, line_start, counted = 1, 0, 0
-    while at < len(text) and not (array and text[at] == "]"):
-        line += text.count("\n", counted, at)
-        line_start = max(line_start, text.rfind("\n", counted, at) + 1)
-        counted = at
-        column = at - line_start + 1
-        try:
-            entry, at = decoder.raw_decode(text, at)
-        except json.JSONDecodeError as error:
-            below = error.lineno, error.colno
-            raise malformed(
-                source, *below, f"{error.msg}; expected JSON, {_END if error.pos >= len(text) else 'here'}"
-            ) from None
-        except (ValueError, RecursionError) as error:
-            why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-            raise malformed(source, line, column, why) from None
-        yield line, column, entry
-        at = _skip(text, at)
-        if array:
-            comma = text[at : at + 1] == ","
-            at = _skip(text, at + comma)
-            if at < len(text) and comma == (text[at] == "]"):
-                raise _at(text, at, source, "expected `,` and another operation, or `]`")
-    if array and at >= len(text):
-        raise _at(text, len(text), source, f"expected `]`; {_END}")
-    if array and _skip(text, at + 1) < len(text):
-        raise _at(text, _skip(text, at + 1), source, "text after the end of the list; expected nothing more")
-
-
-_END: Final = "the file ends here: it is truncated"
-
-
-def _at(text: str, at: int, source: str, message: str) -> MalformedHistory:
-    return malformed(source, text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1, message)
-
-
-def _skip(text: str, at: int) -> int:
-    entry = _SPACE.match(text, at)
-    return entry.end() if entry else at
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    entry = dict(pairs)
-    if len(entry) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r} occurs twice in one object")
-    return entry
-
-
-def _constant(text: str) -> Any:
-    raise ValueError(f"{text} is not a JSON value")
-
-
-def _integer(text: str) -> int:
-    if len(text) > _INTEGER_DIGITS_MAX:
-        raise ValueError(f"an integer of {len(text)} digits; at most {_INTEGER_DIGITS_MAX} are allowed")
-    return int(text)
 
 
 # --- one operation

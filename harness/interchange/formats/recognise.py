@@ -1,12 +1,14 @@
 """Recognises the format of a history by its first bytes, because names can be wrong and standard input has none."""
 
 import gc
+import gzip
 import io
 import os
 import re
 import select
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -24,31 +26,59 @@ from fencepost.harness.interchange.formats.imported import (
     json_text,
     stated_origin,
 )
+from fencepost.harness.interchange.formats.operation_maps import ORDERS, ReadingChoices, read_edn_rows
 
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
-FORMS: Final = ("edn", "porcupine", "jsonl", "parquet")
+FORMS: Final = ("edn", "json", "porcupine", "jsonl", "parquet")
 STANDARD_INPUT: Final = "-"
 #: How long to wait for a writer of a named pipe.
 PIPE_WAIT_S: Final = 5
 _PEEKED: Final = 64 << 10
+#: A name that only Porcupine's operations have.
+_PORCUPINE: Final = re.compile(rb'\{\s*"[^{}]*"(input|call)"\s*:|\{\s*"(input|call)"', re.IGNORECASE)
 
 
-def read_foreign(path: Path, *, form: str | None = None, model: Any = None, keyed: bool | None = None) -> Imported:
+#: The compressions that are undone, by the first bytes.
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+
+
+class _Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """The user's choices about a file; None where the file decides."""
+
+    form: str | None
+    model: Any
+    keyed: bool | None
+    choices: ReadingChoices
+
+
+def read_foreign(
+    path: Path,
+    *,
+    form: str | None = None,
+    model: Any = None,
+    keyed: bool | None = None,
+    order: str | None = None,
+    ignore: Sequence[str] = (),
+) -> Imported:
     """Read the history at `path`: a file, one of Jepsen's folders, or `-` for standard input.
 
-    `model` is as `family.choose` takes it. `form` is a name in `FORMS`; None means to recognise the format. Raises
-    UsageError with file, line and column.
+    `model` is as `family.choose` takes it. `form` is a name in `FORMS`; None means to recognise the format. `order` is
+    one of `ORDERS`; `ignore` names operations to leave out. Raises UsageError with file, line and column.
     """
+    if order is not None and order not in ORDERS:
+        raise unknown_choice("order", order, list(ORDERS))
+    wish = _Wish(form=form, model=model, keyed=keyed, choices=ReadingChoices(order=order, ignore=tuple(ignore)))
     if form is not None and form not in FORMS:
         raise unknown_choice("format", form, list(FORMS))
     if str(path) == STANDARD_INPUT:
-        return _read(sys.stdin.buffer, "standard input", None, form, model, keyed)
+        return _read(sys.stdin.buffer, "standard input", None, wish)
     path = path / JEPSEN_EDN if path.is_dir() else path
     try:
         with _opened(path) as file, _uncollected():
-            return _read(file, str(path), path, form, model, keyed)
+            return _read(file, str(path), path, wish)
     except OSError as error:
         raise UsageError(
             f"{path}: {error.strerror}", hint="give a file that holds a history, or a run's folder"
@@ -94,26 +124,51 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _read(
-    stream: BinaryIO, source: str, path: Path | None, form: str | None, model: str | None, keyed: bool | None
-) -> Imported:
+def _read(stream: BinaryIO, source: str, path: Path | None, wish: _Wish) -> Imported:
     buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)  # type: ignore[type-var]
-    form = form or _form_of(buffered.peek(_PEEKED), source)
-    if form != "edn" and keyed is not None:
+    start = buffered.peek(_PEEKED)
+    if start.startswith((_GZIP, _ZSTD)):
+        try:
+            return _read(_unpacked(buffered, start), source, None, wish)
+        except (EOFError, OSError, zlib.error) as error:
+            raise UsageError(
+                f"{source}: cannot be unpacked: {error}", hint="the file is cut off or broken; copy or write it again"
+            ) from None
+    form = wish.form or _form_of(start, source)
+    if form not in ("edn", "json") and wish.keyed is not None:
         raise UsageError(f"{source}: --keyed is an option for EDN only; {form} names its keys")
-    if form == "edn":
+    if form not in ("edn", "json") and wish.choices != ReadingChoices():
+        raise UsageError(
+            f"{source}: --order and --ignore are options for Jepsen's operations, in EDN or JSON, not for {form}"
+        )
+    if form in ("edn", "json"):
         from fencepost.harness.interchange.formats.jepsen import read_edn
 
-        origin = stated_origin(buffered.peek(_PEEKED))
-        keyed = origin.keyed if origin is not None and keyed is None else keyed
-        return msgspec.structs.replace(read_edn(buffered, source, model=model, keyed=keyed), origin=origin)
+        origin = stated_origin(start)
+        keyed = origin.keyed if origin is not None and wish.keyed is None else wish.keyed
+        read_rows = read_edn_rows
+        if form == "json":
+            from fencepost.harness.interchange.formats.json_objects import read_json_rows as read_rows
+        read = read_edn(buffered, source, model=wish.model, keyed=keyed, choices=wish.choices, read_rows=read_rows)
+        return msgspec.structs.replace(read, origin=origin, form=form)
     if form == "porcupine":
         from fencepost.harness.interchange.formats.porcupine import read_porcupine
 
-        return read_porcupine(buffered, source, model=model)
+        return read_porcupine(buffered, source, model=wish.model)
     if path is None:
-        raise UsageError(f"{source}: the format {form} can only be read from a file", hint="give the file's name")
-    return _own(path, form, model)
+        raise UsageError(
+            f"{source}: the format {form} can only be read from a file", hint="give the file's name, not compressed"
+        )
+    return _own(path, form, wish.model)
+
+
+def _unpacked(packed: "io.BufferedReader[Any]", start: bytes) -> "io.BufferedReader[Any]":
+    """Return the stream that a compressed one holds."""
+    if start.startswith(_GZIP):
+        return io.BufferedReader(gzip.GzipFile(fileobj=packed))
+    import pyarrow as pa  # A fifth of a second to import, for few files.
+
+    return io.BufferedReader(pa.CompressedInputStream(packed, "zstd"))
 
 
 def _own(path: Path, form: str, model: str | None) -> Imported:
@@ -155,6 +210,8 @@ def _form_of(start: bytes, source: str) -> str:
     text = re.sub(rb"\A(\s|;[^\n]*\n)*", b"", start)
     if re.match(rb'[\[\s]*\{\s*"kind"', text):
         return "jsonl"
+    if re.match(rb'(\[\s*)?\{\s*":?(type|f|process|time|index|value|client)"', text) and not _PORCUPINE.search(text):
+        return "json"
     if re.match(rb'(\[\s*)?\{\s*"', text) or re.match(rb"\[\s*\]\s*\Z", text):
         return "porcupine"
     if not text or text[:1] in b"{[(#":

@@ -73,7 +73,7 @@ def test_every_pair_of_values_meets_in_some_cell_unless_it_is_excluded(tmp_path:
     rng = random.Random(5)
     for number in range(60):
         sizes = [rng.randint(1, 4) for _ in range(rng.randint(2, 4))]
-        keys = ["nodes", "quiet", "links", "image"][: len(sizes)]
+        keys = ["nodes", "quiet", "runtime", "image"][: len(sizes)]
         axes: dict[str, list[Any]] = {
             key: [f"{key}-{n}" for n in range(size)] for key, size in zip(keys, sizes, strict=True)
         }

@@ -161,8 +161,6 @@ _BAD: list[tuple[str, int, int, str]] = [
         "process 0 completes with :ok what is not open; expected an :invoke, and one completion of it",
     ),
     (f"{_OP}\n{{:type :info :process 0 :f :read}}\n{_OP}", 3, 1, "process 0 acts again after it ended :info"),
-    (edn("0(w1 0)").replace(":time 1000", ":time 0").replace(":time 0", ":time 9", 1), 2, 1, ":time 0 after 9"),
-    (edn("0(w1 0)").replace(":index 1", ":index 0"), 2, 1, ":index 0 after 0; expected it to grow"),
     (edn("0(w1 0)").replace(", :time 1000", ""), 2, 1, "this operation lacks :time, the one of line 1 had one"),
     (edn("0(w1 0)").replace(":index 0, ", ""), 2, 1, "this operation has :index, the one of line 1 had none"),
     ("{:type :invoke :process 0 :f :write}", 1, 1, "an operation without :value"),
