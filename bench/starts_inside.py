@@ -4,8 +4,7 @@ import asyncio
 import time
 from typing import Any, Final, cast
 
-import msgspec
-
+from fencepost.harness.base.options import parse
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, KeyValue, prepare
 from fencepost.harness.plugins import registry
@@ -18,7 +17,7 @@ _WRITE_S: Final = 2.0
 async def first_write(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """Return the seconds from the first server's exec to the first write that `args["system"]` acknowledges."""
     system: System = registry.system(args["system"])
-    options = msgspec.convert(args["options"], system.profile.options)
+    options = parse(args["system"], args["options"], system.profile.options())
     artifacts = system.releases.resolve(args["version"] or system.releases.default)
     await lab.realise(system.specs(lab.layout, artifacts, options))
     began = time.monotonic()
