@@ -67,8 +67,8 @@ class KafkaSession:
     ) -> None:
         """Make topics with so many partitions, with as many replicas as there are brokers but at most three.
 
-        Waits until this node, if it is a broker, sees all replicas of every partition in sync, and `served` ends well.
-        `configs` gives the configuration for a number of replicas. Idempotent.
+        Waits until this node, if it is a broker, sees them all, every replica is in sync, and `served` ends well. A
+        topic that is there may have more partitions. `configs` gives the configuration for a number of replicas.
         """
         for name, count in topics.items():
             await self._make_topic(name, count, configs)
@@ -97,7 +97,7 @@ class KafkaSession:
         except (Definite, Indefinite):
             return False
         known = {topic.name: topic.partitions for topic in (await self.node.metadata(None)).topics}
-        return all(len(known.get(name, ())) == count for name, count in topics.items()) and all(
+        return all(len(known.get(name, ())) >= count for name, count in topics.items()) and all(
             view.is_in_sync for views in known.values() for view in views
         )
 

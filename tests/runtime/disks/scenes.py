@@ -18,7 +18,6 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.traced_node import TracedNode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
-from tests.fakes import acting
 
 _DEADLINE_S = 60.0
 
@@ -30,6 +29,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.provider import Placement
+    from tests.fakes import acting
     from tests.fakes.fakes_runtime import cluster_of
     from tests.runtime.disks.writers import tracers
 
@@ -81,6 +81,7 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     from fencepost.harness.faults.schedule import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.provider import Placement
+    from tests.fakes import acting
     from tests.fakes.fakes_runtime import cluster_of
 
     system = registry.system("zookeeper")

@@ -15,18 +15,15 @@ Sources: Shopify/toxiproxy v2.12.0, README, api.go, toxic_collection.go, link.go
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
-
-import requests
-from toxiproxy.api import APIConsumer
-from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers.toxiproxy.wiring import ProxySpec
 from fencepost.harness.runtime.network import Toxic
 
-#: The library's exceptions, with the status that each means.
-_STATUSES: Final = {InvalidToxic: 400, NotFound: 404, ProxyExists: 409}
+if TYPE_CHECKING:
+    import requests
+
 #: The time limit of a request, which normally takes a millisecond.
 _REQUEST_TIMEOUT_S: Final = 5.0
 _ATTEMPT_S: Final = 0.01
@@ -44,6 +41,9 @@ class ToxiproxyServer:
     """All methods block."""
 
     def __init__(self, host: str, port: int, *, timeout_s: float = _REQUEST_TIMEOUT_S) -> None:
+        # Here and below, so that runtimes can be listed where the library is not installed.
+        from toxiproxy.api import APIConsumer
+
         self.address: Final = (host, port)
         self._requests: type[APIConsumer] = type("_Requests", (APIConsumer,), {"host": host, "port": port})
         self._timeout_s = timeout_s
@@ -97,6 +97,11 @@ class ToxiproxyServer:
 
     def _ask(self, method: str, path: str, **body: Any) -> Any:
         """Carry out one request; return the JSON of the answer, None of an empty one. Raises HarnessError."""
+        import requests
+        from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+
+        # The library's exceptions, with the status that each means.
+        statuses = {InvalidToxic: 400, NotFound: 404, ProxyExists: 409}
         what = f"{method.upper()} http://{self.address[0]}:{self.address[1]}{path}"
         try:
             answer = getattr(self._requests, method)(
@@ -108,7 +113,7 @@ class ToxiproxyServer:
                 **body,
             )
         except (InvalidToxic, NotFound, ProxyExists) as error:
-            raise _refused(what, _STATUSES[type(error)], *error.args) from None
+            raise _refused(what, statuses[type(error)], *error.args) from None
         except requests.Timeout:
             raise HarnessError(f"Toxiproxy did not answer {what} within {self._timeout_s:g} s") from None
         except requests.RequestException as error:
@@ -128,7 +133,7 @@ def is_same(wanted: Toxic, present: Toxic) -> bool:
     )
 
 
-def _without_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+def _without_credentials(request: "requests.PreparedRequest") -> "requests.PreparedRequest":
     return request
 
 
