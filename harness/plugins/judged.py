@@ -52,7 +52,7 @@ _OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
 _ONE_LEADER: Final = "one-leader-per-epoch"
 
 
-class Judged(NamedTuple):
+class JudgedRun(NamedTuple):
     """A run by which a guarantee is judged; `options` are the workload's."""
 
     workload: str
@@ -60,7 +60,7 @@ class Judged(NamedTuple):
     options: Mapping[str, Any]
 
 
-def judged_by(system: System, guarantee: str, workloads: list[str]) -> Judged | None:
+def judged_by(system: System, guarantee: str, workloads: list[str]) -> JudgedRun | None:
     """Return a run of this system that has a guarantee judged, by the first workload that does; None for none."""
     usual = "partition:leader" if system.profile.subjects else "partition"
     nemesis = offers.targets("judged_under").get(guarantee, usual)
@@ -70,7 +70,7 @@ def judged_by(system: System, guarantee: str, workloads: list[str]) -> Judged | 
         workload = registry.workload(name)
         for options in _variants(system, workload, fixed):
             if judges(system, workload, guarantee, options):
-                return Judged(name, nemesis, options)
+                return JudgedRun(name, nemesis, options)
     return None
 
 
