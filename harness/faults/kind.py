@@ -9,6 +9,7 @@ Only a cut of the leader in both directions tests self-fencing, and only answers
 count (`LeadershipBound.limit_ns`). A cut of three times that limit leaves two thirds of it for such answers.
 """
 
+import asyncio
 import itertools
 import random
 from abc import ABC, abstractmethod
@@ -319,11 +320,18 @@ class Act:
         self._left.append(step)
 
     async def healed(self, heal: Doing) -> Proof:
-        """Undo what is left, then heal. A step that fails is tried again by the next healing, and doubts this one."""
+        """Undo what is left, then heal. A step that fails is tried again by the next healing, and doubts this one.
+
+        A step at which the time of this healing ends is the last one of the next, so that it keeps no other waiting.
+        """
         failed, texts = [], []
         for step in reversed(self._left[:]):
             try:
                 text = await step()
+            except asyncio.CancelledError:
+                self._left.remove(step)
+                self._left.insert(0, step)
+                raise
             except NotUndone as error:
                 failed.append(str(error))
             except Exception as error:
