@@ -166,11 +166,12 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 def column_of(system: System) -> KipColumn | None:
     """What a system says of the rows; None for one without such a file. Raises UsageError for a malformed one."""
     path = system.guarantees.with_name(FILE) if isinstance(system, BaseSystem) else None
-    return _read(path) if path is not None and path.exists() else None
+    return read_column(path) if path is not None and path.exists() else None
 
 
 @functools.cache
-def _read(path: Path) -> KipColumn:
+def read_column(path: Path) -> KipColumn:
+    """Read such a file. Raises UsageError with the line of what is malformed."""
     file = read_toml(path, hint=_HINT)
     content = file.with_sources(file.convert(_Content).sources).convert(_Content)
     claims = {row: stated.claims() for row, stated in content.claims.items()}

@@ -6,13 +6,22 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import Backing, KipColumn, Proposal, RowClaim, RowId, column_of
+from fencepost.campaigns.kip.columns import (
+    FILE,
+    Backing,
+    KipColumn,
+    Proposal,
+    RowClaim,
+    RowId,
+    column_of,
+    read_column,
+)
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
 from fencepost.campaigns.kip.making import TableMaking, TableWishes
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import ROWS
 from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
-from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plugins import registry
 
@@ -182,3 +191,9 @@ def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Pat
     (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
     assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
     assert cell(made, RowId.M1).recipe == "session-key/1"
+
+
+def test_a_claim_is_one_of_the_three(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('recipes = []\n[claims]\nM1.promised = "a"\nM1.cannot = "b"\n')
+    with pytest.raises(UsageError, match=r"claims, M1: expected one of promised, recipe and cannot"):
+        read_column(tmp_path / FILE)
