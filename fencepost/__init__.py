@@ -4,16 +4,24 @@ The four folders of the product stand at the top of the tree. The links beside t
 that an installed fencepost claims no common name (`harness`, `checkers`) in somebody's environment: its wheel holds the
 folders themselves under `fencepost`.
 
-`fencepost.check` judges a history from Python; it is loaded when asked for, so its type stands in a stub.
+`fencepost.check` judges a history from Python, `fencepost.run` carries out a plan. Both are loaded when asked for, so
+their types stand in a stub.
 """
 
 import importlib
 
-__all__ = ["CheckedHistory", "UsageError", "check"]
+#: The module of each name.
+_OF = {
+    "CheckedHistory": "fencepost.harness.cli.check.in_python",
+    "FinishedRun": "fencepost.harness.testing.one_run",
+    "UsageError": "fencepost.harness.base.errors",
+    "check": "fencepost.harness.cli.check.in_python",
+    "run": "fencepost.harness.testing.one_run",
+}
+__all__ = ["CheckedHistory", "FinishedRun", "UsageError", "check", "run"]
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    of = "fencepost.harness.base.errors" if name == "UsageError" else "fencepost.harness.cli.check.in_python"
-    return getattr(importlib.import_module(of), name)
+    return getattr(importlib.import_module(_OF[name]), name)

@@ -1,9 +1,10 @@
-"""One run on behalf of a test: a plan from a file or from a test's own words, carried out in this process.
+"""One run, called from Python: a plan from a file or from the caller's own words, carried out in this process.
 
-The runner is a child of this process and ends with it, however it ends; so a killed test session leaves nothing.
+The runner is a child of this process and ends with it, however it ends; so a killed session leaves nothing.
 """
 
 import contextlib
+import random
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -20,15 +21,12 @@ from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import execute, refuse_too_short
 from fencepost.harness.verdict import Validity, Witness
 
-#: What a test may name in its own words, under the names of the plan file.
+#: What a caller may name in its own words, under the names of the plan file.
 _WORDS: Final = frozenset(Plan.__struct_encode_fields__) - {"format"}
 
 
-class TestRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished run as a test sees it."""
-
-    #: pytest collects no class of this name.
-    __test__ = False
+class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished run as its caller sees it."""
 
     validity: Validity
     headline: str
@@ -62,7 +60,7 @@ class TestRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_in_words(keys: Mapping[str, Any], seed: int) -> Plan:
-    """The plan that a test names by keywords, with `seed` where it names none.
+    """The plan that a caller names by keywords, with `seed` where it names none.
 
     Raises:
         UsageError: a keyword that plans do not have, or a value of another type.
@@ -73,7 +71,7 @@ def plan_in_words(keys: Mapping[str, Any], seed: int) -> Plan:
     try:
         return msgspec.convert({"seed": seed, **keys}, Plan)
     except msgspec.ValidationError as error:
-        raise UsageError(f"the plan of this test: {error}", hint="the keys are those of a plan file") from None
+        raise UsageError(f"the plan: {error}", hint="the keys are those of a plan file") from None
 
 
 def plan_in_file(path: Path, seed: int) -> Plan:
@@ -81,7 +79,33 @@ def plan_in_file(path: Path, seed: int) -> Plan:
     return read_plan(path, seed=seed)
 
 
-def run_plan(plan: Plan, results: Path, expected: str = "") -> TestRun:
+def run(plan: str | Path | Plan | None = None, *, results: str | Path = "results", **keys: Any) -> FinishedRun:
+    """Carry out a plan against a real cluster and judge it, as `fencepost run` does.
+
+    >>> import fencepost
+    >>> done = fencepost.run(system="example", workload="register", nemesis="partition:leader", time_limit="5s", seed=7)
+    >>> done.validity.value, done.report.name
+    ('valid', 'report.html')
+
+    Args:
+        plan: the path of a plan file, or a plan; None: `keys` are the plan, under the names of a plan file.
+        results: the folder for the run's own folder.
+
+    Raises:
+        UsageError: the plan is refused; found before the cluster started. `message` says why, `hint` what to do.
+        MachineError: this machine cannot do it; found before the cluster started.
+        HarnessError: the cluster did not start, or there was nothing to judge.
+        KeyboardInterrupt: a person asked for the end; the run was healed, and judged by what there was.
+    """
+    if plan is not None and keys:
+        raise UsageError("a plan and keys of one were given", hint="give the one or the other")
+    if not isinstance(plan, Plan):
+        seed = random.SystemRandom().randrange(2**31)
+        plan = plan_in_words(keys, seed) if plan is None else plan_in_file(Path(plan), seed)
+    return run_plan(plan, Path(results))
+
+
+def run_plan(plan: Plan, results: Path, expected: str = "") -> FinishedRun:
     """Carry out one plan and judge it; `expected` is `invalid` where it must show a violation.
 
     Raises:
@@ -99,12 +123,12 @@ def run_plan(plan: Plan, results: Path, expected: str = "") -> TestRun:
     return _of(result, checked.plan.seed)
 
 
-def _of(result: Result, seed: int) -> TestRun:
+def _of(result: Result, seed: int) -> FinishedRun:
     judgement = result.judgement
     decisive = [row for row in result.document.get("anomalies", ()) if row["decides"]]
     verdicts = [v for v in judgement.verdicts if v.witnesses and v.validity is Validity.INVALID]
     verdicts.sort(key=lambda verdict: not judgement.facts.decides(verdict.guarantee))
-    return TestRun(
+    return FinishedRun(
         validity=judgement.validity,
         headline=judgement.headline,
         folder=result.folder,

@@ -37,7 +37,7 @@ import pytest
 
 if TYPE_CHECKING:
     from fencepost.harness.testing.cluster import TestCluster
-    from fencepost.harness.testing.one_run import TestRun
+    from fencepost.harness.testing.one_run import FinishedRun
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ _MARKER: Final = "fencepost"
 _UNKNOWN: Final = ("fail", "skip")
 #: What the marker says beside the plan.
 _EXPECTATIONS: Final = ("expect", "anomaly", "known")
-_RUN: Final = pytest.StashKey["TestRun"]()
+_RUN: Final = pytest.StashKey["FinishedRun"]()
 _SEED: Final = pytest.StashKey[int]()
 
 
@@ -128,7 +128,7 @@ class PlanItem(pytest.Item):
 
 
 @pytest.fixture
-def fencepost_run(request: pytest.FixtureRequest) -> "TestRun":
+def fencepost_run(request: pytest.FixtureRequest) -> "FinishedRun":
     """The finished run of the test's `fencepost` marker."""
     from fencepost.harness.testing.one_run import plan_in_words
 
@@ -184,7 +184,7 @@ def _marker(item: pytest.Item, fixture: str, keys: str) -> pytest.Mark:
     return marker
 
 
-def _run(item: pytest.Item, plan: Any, expected: str = "") -> "TestRun":
+def _run(item: pytest.Item, plan: Any, expected: str = "") -> "FinishedRun":
     from fencepost.harness.testing.one_run import run_plan
 
     folder = item.config.getoption("--fencepost-results") or item.config.getini("fencepost_results")
@@ -198,7 +198,12 @@ def _run(item: pytest.Item, plan: Any, expected: str = "") -> "TestRun":
 
 
 def _hold(
-    item: pytest.Item, run: "TestRun", *, expect: str = "valid", anomaly: str | None = None, known: str | None = None
+    item: pytest.Item,
+    run: "FinishedRun",
+    *,
+    expect: str = "valid",
+    anomaly: str | None = None,
+    known: str | None = None,
 ) -> None:
     """Raise Violated when the run ended otherwise than expected; known issues are expected failures while in force."""
     if run.validity == "unknown" and expect == "valid" and _unknown_is_skipped(item.config):
@@ -212,7 +217,7 @@ def _hold(
         raise Violated(f"expected the anomaly {anomaly}; the run shows {shown}\n{run.text()}")
 
 
-def _expect_known(item: pytest.Item, run: "TestRun", known: str | None) -> None:
+def _expect_known(item: pytest.Item, run: "FinishedRun", known: str | None) -> None:
     """End the test as an expected failure when issues in force cover every violation; hold it to the one it names."""
     path = item.config.getoption("--fencepost-known") or item.config.getini("fencepost_known")
     if not path:

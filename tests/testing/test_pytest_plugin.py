@@ -27,7 +27,7 @@ STAND_IN: Final = """
         validity = {2: Validity.INVALID, 3: Validity.UNKNOWN}.get(plan.seed, Validity.VALID)
         broken = validity is Validity.INVALID
         witness = Witness(anomaly="stale-read", events=(1,), steps=("read 1 after 2 was written",), from_ns=0, to_ns=1)
-        return one_run.TestRun(
+        return one_run.FinishedRun(
             validity=validity,
             headline=f"the headline of {plan.system}",
             folder=Path(results) / "folder",
