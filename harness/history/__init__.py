@@ -136,10 +136,20 @@ class History:
     """Events that passed `validate`, and the views made of them once."""
 
     def __init__(
-        self, events: Sequence[Event], *, source: str = "history", torn: bool = False, lines: bool = False
+        self,
+        events: Sequence[Event],
+        *,
+        source: str = "history",
+        torn: bool = False,
+        lines: bool = False,
+        checked: bool = False,
     ) -> None:
-        """Check the events. `torn`: an incomplete last line of `source` was dropped. `lines`: event i is line i + 1."""
-        validate(events, source=source, lines=lines)
+        """Check the events, unless they are. `torn`: an incomplete last line of `source` was dropped.
+
+        `lines`: event i is line i + 1.
+        """
+        if not checked:
+            validate(events, source=source, lines=lines)
         self.events: Final[Sequence[Event]] = events
         self.torn: Final = torn
         #: The nodes' replicated logs after the run, by node; empty where they were not kept.

@@ -334,18 +334,20 @@ def pair(events: Iterable[Event]) -> list[Operation]:
 
     The events must have passed `harness.history.validate` (one open operation per process).
     """
-    slots: list[tuple[OpEvent, OpEvent | None]] = []
+    slots: list[Any] = []
     open_slots: dict[int, int] = {}
     for event in events:
         if type(event) is not OpEvent:
             continue
         if event.type is Outcome.INVOKE:
             open_slots[event.process] = len(slots)
-            slots.append((event, None))
+            slots.append(event)
         else:
             slot = open_slots.pop(event.process)
-            slots[slot] = (slots[slot][0], event)
-    return [_join(invoke, completion) for invoke, completion in slots]
+            slots[slot] = _join(slots[slot], event)
+    for slot in open_slots.values():
+        slots[slot] = _join(slots[slot], None)
+    return slots
 
 
 def _join(invoke: OpEvent, completion: OpEvent | None) -> Operation:

@@ -14,6 +14,7 @@ A history keeps JSON, in which a keyword and its text are equal. An answer of th
 one, so that it becomes a map of its kind and its value.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -157,7 +158,9 @@ def stated_origin(start: bytes) -> Origin | None:
 
 
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
-_SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
+SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
+#: Events or operations that are made at a time.
+BATCH: Final = 1 << 16
 _TYPES: Final = {
     bool: "a boolean",
     int: "an integer",
@@ -166,6 +169,28 @@ _TYPES: Final = {
     list: "a list",
     dict: "a map",
 }
+
+
+class CheckedEvents(Sequence[Event]):
+    """Events that their reader has checked and can pair; made when they are asked for."""
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return [self[i] for i in range(*at.indices(len(self)))]
+        at = range(len(self))[at]
+        return next(self._iterated(at, at + 1))
+
+    def __iter__(self) -> Iterator[Event]:
+        for start in range(0, len(self), BATCH):
+            yield from self._iterated(start, min(start + BATCH, len(self)))
+
+    @abstractmethod
+    def _iterated(self, start: int, stop: int) -> Iterator[Event]:
+        """Make the events from `start` to `stop`."""
+
+    @abstractmethod
+    def paired(self, the_one: str | None) -> list[Operation]:
+        """Return the operations in the order of invocation; `the_one` is the key of those without one."""
 
 
 class InFile(NamedTuple):
@@ -178,11 +203,20 @@ class InFile(NamedTuple):
 class ImportedHistory(History):
     """A history whose family decides which reads are judged: for a `set` those after all adds and the last one."""
 
-    def __init__(self, events: Sequence[Event], family: Family, *, source: str, in_file: InFile | None = None) -> None:
-        """Check the events; `in_file` finds them in a file that a person can read."""
-        if family.name in _SETS:
+    def __init__(
+        self,
+        events: Sequence[Event],
+        family: Family,
+        *,
+        source: str,
+        in_file: InFile | None = None,
+        checked: bool = False,
+    ) -> None:
+        """Check the events, unless they are; `in_file` finds them in a file that a person can read."""
+        makes = isinstance(events, CheckedEvents)
+        if family.name in SETS and not makes:
             _rename(events, "read", "members")
-        super().__init__(events, source=source)
+        super().__init__(events, source=source, checked=checked or makes)
         self.family: Final = family
         self.in_file: Final = in_file
 
@@ -215,16 +249,19 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 
 def operations_of(events: Sequence[Event], family: Family) -> list[Operation]:
     """Pair events, which may be those of some keys only, to the operations of `family` that are judged."""
-    if family.name in _SETS:
-        _rename(events, "read", "members")
-    operations = pair(events)
-    share = msgspec.structs.force_setattr
     the_one = _THE_ONE.get(family.name)
-    for op in operations:
-        if not op.node:
-            share(op, "node", UNNAMED_NODE)
-        if op.key is None and the_one:
-            share(op, "key", the_one)
+    if isinstance(events, CheckedEvents):
+        operations = events.paired(the_one)
+    else:
+        if family.name in SETS:
+            _rename(events, "read", "members")
+        operations = pair(events)
+        share = msgspec.structs.force_setattr
+        for op in operations:
+            if not op.node:
+                share(op, "node", UNNAMED_NODE)
+            if op.key is None and the_one:
+                share(op, "key", the_one)
     return _with_last_reads(operations) if family.name == "set" else operations
 
 

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
+from fencepost.harness.history import (
+    UNNAMED_NODE,
+    Event,
+    FaultEvent,
+    NoteEvent,
+    Operation,
+    OpEvent,
+    Outcome,
+)
 from fencepost.harness.interchange.formats.edn import (
     EdnEvents,
     edn_string,
@@ -29,6 +37,9 @@ from fencepost.harness.interchange.formats.edn import (
 )
 from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, choose, tells
 from fencepost.harness.interchange.formats.imported import (
+    BATCH,
+    SETS,
+    CheckedEvents,
     Imported,
     ImportedHistory,
     InFile,
@@ -44,6 +55,7 @@ NEMESIS: Final = -1
 _NONE: Final = 2**32 - 1
 _INVOKE: Final = 0
 _OK: Final = 1
+_INFO: Final = 3
 _OUTCOMES: Final = (Outcome.INVOKE, Outcome.OK, Outcome.FAIL, Outcome.INFO)
 #: Functions without a key.
 _KEYLESS: Final = ("sync", "txn")
@@ -84,33 +96,33 @@ class _Reading:
     """
 
     def __init__(self, columns: EdnEvents, source: str, notes: list[str]) -> None:
-        self._columns = columns
+        self.columns = columns
         self._source = source
         self._notes = notes
-        self._forms: list[Any] = list(columns.forms)
-        names = [form.text if is_edn(form) else form for form in self._forms]
+        self.forms: list[Any] = list(columns.forms)
+        names = [form.text if is_edn(form) else form for form in self.forms]
         self._clients: NDArray[np.bool_] = columns.process != NEMESIS
         used = np.unique(columns.function[self._clients]).tolist()
-        self._functions = {int(i): str(names[i]) for i in used}
+        self.functions = {int(i): str(names[i]) for i in used}
         #: Whether operations name their key by `:key`, beside the value.
-        self._named = bool((columns.key[self._clients] != _NONE).any())
+        self.named = bool((columns.key[self._clients] != _NONE).any())
 
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
-        if self._named:
+        if self.named:
             self._check_named_keys(keyed)
         if self._are_transactions():
-            named = sorted(set(self._functions.values()) - {"txn"})
+            named = sorted(set(self.functions.values()) - {"txn"})
             self._notes.append(f"operations {', '.join(named)} are transactions, by their values")
-            self._functions = dict.fromkeys(self._functions, "txn")
-        transactions = "txn" in self._functions.values() and not self._maps("txn")
+            self.functions = dict.fromkeys(self.functions, "txn")
+        transactions = "txn" in self.functions.values() and not self._maps("txn")
         if transactions:
-            self._forms = [_with_third(form) for form in self._forms]
-        pairs = not transactions and not self._named and self._keyed(keyed)
+            self.forms = [_with_third(form) for form in self.forms]
+        pairs = not transactions and not self.named and self._keyed(keyed)
         if pairs:
             rows = np.concatenate([self._rows(("cas",), kind) for kind in range(len(_OUTCOMES))])
-            _pair_cas(self._forms, np.unique(self._columns.value[rows]).tolist(), self._notes)
+            _pair_cas(self.forms, np.unique(self.columns.value[rows]).tolist(), self._notes)
         keys, values = self._split(pairs)
-        family = choose(model, self._functions.values(), lambda f: self._samples(f, values), self._source)
+        family = choose(model, self.functions.values(), lambda f: self._samples(f, values), self._source)
         if not family.is_users:
             self._check_missing()
         if pairs:
@@ -118,14 +130,16 @@ class _Reading:
         answers: dict[int, Any] = {}
         if family.checker and not family.is_users:
             kinds = self._check_kinds(pairs, _whole)
-            ids = np.unique(self._columns.value[self._rows(("txn",), _INVOKE)]).tolist()
-            requests = [self._forms[i] for i in ids if i != _NONE]
+            ids = np.unique(self.columns.value[self._rows(("txn",), _INVOKE)]).tolist()
+            requests = [self.forms[i] for i in ids if i != _NONE]
             answers = self._answers(family, pairs, kinds | kinds_written(requests))
+        if family.name in SETS:
+            self.functions = {i: "members" if f == "read" else f for i, f in self.functions.items()}
         history = ImportedHistory(
-            self._events(keys, values, answers, pairs),
+            _EventRows(self, keys, values, answers, pairs),
             family,
             source=self._source,
-            in_file=InFile(self._line_and_column, lambda row: _value_text(self._columns, row)),
+            in_file=InFile(self._line_and_column, lambda row: _value_text(self.columns, row)),
         )
         check_values(history, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
@@ -136,33 +150,33 @@ class _Reading:
         return f"{self._source}: {self._line_and_column(row)}"
 
     def _line_and_column(self, row: int) -> str:
-        return f"line {self._columns.line[row]}, column {self._columns.column[row]}"
+        return f"line {self.columns.line[row]}, column {self.columns.column[row]}"
 
     def _wrong(self, row: int, message: str) -> UsageError:
-        return malformed(self._source, int(self._columns.line[row]), int(self._columns.column[row]), message)
+        return malformed(self._source, int(self.columns.line[row]), int(self.columns.column[row]), message)
 
     def _rows(self, functions: Iterable[str], kind: int) -> NDArray[np.int64]:
         """Return the clients' rows of this type and of these functions."""
-        ids = [i for i, name in self._functions.items() if name in functions]
-        return np.flatnonzero(self._clients & (self._columns.kind == kind) & np.isin(self._columns.function, ids))
+        ids = [i for i, name in self.functions.items() if name in functions]
+        return np.flatnonzero(self._clients & (self.columns.kind == kind) & np.isin(self.columns.function, ids))
 
     def _samples(self, f: str, values: list[Any]) -> list[Any]:
         # The request of a transaction also shows what it does; a failed transaction may have nothing else.
         requests = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
-        ids = (int(self._columns.value[row]) for row in [*requests, *self._rows((f,), _OK).tolist()])
+        ids = (int(self.columns.value[row]) for row in [*requests, *self._rows((f,), _OK).tolist()])
         return list(islice((values[i] for i in ids if i != _NONE and tells(f, values[i])), SAMPLES_MAX))
 
     def _are_transactions(self) -> bool:
         """Whether operations are transactions by every request, whatever their `:f`."""
-        named = set(self._functions.values()) - {"txn"}
-        ids = np.unique(self._columns.value[self._rows(_TRANSACTIONS, _INVOKE)]).tolist()
-        is_all = ids and all(i != _NONE and _is_transaction(self._forms[i]) for i in ids)
+        named = set(self.functions.values()) - {"txn"}
+        ids = np.unique(self.columns.value[self._rows(_TRANSACTIONS, _INVOKE)]).tolist()
+        is_all = ids and all(i != _NONE and _is_transaction(self.forms[i]) for i in ids)
         return bool(named and named < _TRANSACTIONS and is_all)
 
     def _maps(self, f: str) -> bool:
         """Say whether the requests of a function are maps."""
-        ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
-        forms = (self._forms[i] for i in ids if i != _NONE)
+        ids = self.columns.value[self._rows((f,), _INVOKE)].tolist()
+        forms = (self.forms[i] for i in ids if i != _NONE)
         return all(is_edn(form) and form.kind == "map" for form in forms if form is not None)
 
     # --- keys
@@ -173,14 +187,14 @@ class _Reading:
             return keyed
         reads = self._rows(_SEEN, _INVOKE)
         if len(reads):
-            wrong = np.isin(self._columns.value[reads], self._unpaired(self._columns.value[reads]))
+            wrong = np.isin(self.columns.value[reads], self._unpaired(self.columns.value[reads]))
             if wrong.any() and not wrong.all():
                 row = int(reads[np.argmax(wrong)])
                 raise self._wrong(row, "a read without a key among reads with one; expected [key nil], or nil, in all")
             return not wrong.any()
-        writes = self._columns.value[self._rows(_WRITES, _INVOKE)]
+        writes = self.columns.value[self._rows(_WRITES, _INVOKE)]
         if len(writes) and not len(self._unpaired(writes)):
-            example = edn_text(plain(self._forms[int(writes[0])]))
+            example = edn_text(plain(self.forms[int(writes[0])]))
             raise UsageError(
                 f"{self._source}: no read shows whether values such as {example} are [key value]",
                 hint="choose --keyed or --no-keyed",
@@ -189,52 +203,52 @@ class _Reading:
 
     def _unpaired(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
         """Return those of the values that are not [key value]."""
-        unpaired = [i for i in np.unique(ids).tolist() if i == _NONE or _pair(self._forms[i]) is None]
+        unpaired = [i for i in np.unique(ids).tolist() if i == _NONE or _pair(self.forms[i]) is None]
         return np.array(unpaired, dtype=np.int64)
 
     def _split(self, pairs: bool) -> tuple[list[str | None], list[Any]]:
         """Return every form as a key and as a value; with `pairs`, return the two parts of each pair."""
         keys: list[str | None] = []
         values: list[Any] = []
-        for form in self._forms:
+        for form in self.forms:
             both = _pair(form) if pairs else None
-            keys.append(key_text(form) if self._named else key_text(both[0]) if both else None)
+            keys.append(key_text(form) if self.named else key_text(both[0]) if both else None)
             values.append(plain(both[1] if both else form))
         return keys, values
 
     # --- refusals
 
     def _first_named(self) -> int:
-        return int(np.argmax(self._clients & (self._columns.key != _NONE)))
+        return int(np.argmax(self._clients & (self.columns.key != _NONE)))
 
     def _check_named_keys(self, keyed: bool | None) -> None:
         """Check that every request with a key names one, all of one kind, and that the others name none."""
         if keyed:
             raise self._wrong(self._first_named(), "a :key, although --keyed says that values are [key value]")
-        key, clients = self._columns.key, self._clients
-        keyless = np.isin(self._columns.function, [i for i, f in self._functions.items() if f in _KEYLESS])
+        key, clients = self.columns.key, self._clients
+        keyless = np.isin(self.columns.function, [i for i, f in self.functions.items() if f in _KEYLESS])
         has = clients & keyless & (key != _NONE)
         if has.any():
             raise self._wrong(int(np.argmax(has)), "a :key on an operation that has no key, or several keys")
-        lacks = clients & ~keyless & (self._columns.kind == _INVOKE) & (key == _NONE)
+        lacks = clients & ~keyless & (self.columns.kind == _INVOKE) & (key == _NONE)
         if lacks.any():
             raise self._wrong(int(np.argmax(lacks)), "an operation without :key among some that have one")
         first: dict[str, tuple[str, int]] = {}
-        rows = np.flatnonzero(clients & (key != _NONE) & (self._columns.kind == _INVOKE))
+        rows = np.flatnonzero(clients & (key != _NONE) & (self.columns.kind == _INVOKE))
         for i, at in zip(*(column.tolist() for column in np.unique(key[rows], return_index=True)), strict=True):
-            self._check_kind("key", self._forms[i], int(rows[at]), first)
+            self._check_kind("key", self.forms[i], int(rows[at]), first)
 
     def _check_missing(self) -> None:
         """Check that every request that must have a value has one."""
         rows = self._rows((*_WRITES, "txn"), _INVOKE)
-        lacking = rows[self._columns.value[rows] == _NONE]
+        lacking = rows[self.columns.value[rows] == _NONE]
         if len(lacking):
             raise self._wrong(int(lacking[0]), "an operation without :value; expected :type, :process, :f and :value")
 
     def _check_pairs(self) -> None:
-        keyed = [f for f in self._functions.values() if f not in _KEYLESS]
+        keyed = [f for f in self.functions.values() if f not in _KEYLESS]
         rows = self._rows(keyed, _INVOKE)
-        ids = self._columns.value[rows]
+        ids = self.columns.value[rows]
         wrong = np.isin(ids, self._unpaired(ids))
         if wrong.any():
             raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
@@ -250,10 +264,10 @@ class _Reading:
             (self._rows(("cas",), _INVOKE), elements_of if wrote is _whole else wrote),
             (self._rows(_SEEN, _INVOKE), _nothing),
         ):
-            rows = rows[self._columns.value[rows] != _NONE]
-            ids, at = np.unique(self._columns.value[rows], return_index=True)
+            rows = rows[self.columns.value[rows] != _NONE]
+            ids, at = np.unique(self.columns.value[rows], return_index=True)
             for i, place in zip(ids.tolist(), at.tolist(), strict=True):
-                key, value = (_pair(self._forms[i]) or (None, None)) if pairs else (None, self._forms[i])
+                key, value = (_pair(self.forms[i]) or (None, None)) if pairs else (None, self.forms[i])
                 for role, part in (("key", key), *(("value", part) for part in parts(value))):
                     self._check_kind(role, part, int(rows[place]), first)
         return {first["value"][0]} if "value" in first else set()
@@ -265,8 +279,8 @@ class _Reading:
         """
         answers: dict[int, Any] = {}
         for f, convert in conversions(family, kinds).items():
-            for i in np.unique(self._columns.value[self._rows((f,), _OK)]).tolist():
-                form = None if i == _NONE else self._forms[i]
+            for i in np.unique(self.columns.value[self._rows((f,), _OK)]).tolist():
+                form = None if i == _NONE else self.forms[i]
                 pair = _pair(form) if pairs else None
                 form = pair[1] if pair else form
                 if type(form) is not int and form is not None:
@@ -276,67 +290,137 @@ class _Reading:
     def _check_kind(self, role: str, part: Any, row: int, first: dict[str, tuple[str, int]]) -> None:
         if part is None:
             return
-        kind, line = first.setdefault(role, (kind_of(part), int(self._columns.line[row])))
+        kind, line = first.setdefault(role, (kind_of(part), int(self.columns.line[row])))
         if kind_of(part) != kind:
             shown = edn_text(plain(part))[:80]
             raise self._wrong(row, f"the {role} {shown} is {kind_of(part)}; expected {kind} as in line {line}")
 
-    # --- events
 
-    def _events(self, keys: list[str | None], values: list[Any], answers: dict[int, Any], pairs: bool) -> list[Event]:
-        columns = self._columns
-        texts = [form if type(form) is str else "" for form in self._forms]
-        functions = [self._functions.get(i, "") for i in range(len(self._forms))]
-        keys.append(None)
-        values.append(None)
-        last = len(values) - 1
+class _EventRows(CheckedEvents):
+    """The events of columns, each made when it is asked for: of a valid history most never are."""
 
-        def ids(column: NDArray[np.uint32]) -> list[int]:
-            places: list[int] = np.where(column == _NONE, last, column).tolist()
-            return places
-
-        untimed = bool(len(columns.time)) and int(columns.time[0]) < 0
-        times = range(len(columns.time)) if untimed else columns.time.tolist()
-        out: list[Event] = []
-        add = out.append
-        value_ids, error_ids, node_ids = ids(columns.value), ids(columns.error), ids(columns.node)
-        key_ids = ids(columns.key) if self._named else value_ids
+    def __init__(
+        self, reading: "_Reading", keys: list[str | None], values: list[Any], answers: dict[int, Any], pairs: bool
+    ) -> None:
+        self._columns, self._functions, forms = reading.columns, reading.functions, reading.forms
+        self._keys, self._values, self._answers = [*keys, None], [*values, None], answers
+        self._forms, self._named, self._pairs = forms, reading.named, pairs
         # Keys of two kinds may have one text.
-        kinds = [*(_kind_of_key(form, pairs) if pairs or self._named else "" for form in self._forms), ""]
-        invocations = columns.invocation.tolist()
+        self._kinds = [*(_kind_of_key(form, pairs) if pairs or self._named else "" for form in forms), ""]
+        columns = self._columns
+        last = len(forms)
+        self._ids = {
+            name: np.where(column == _NONE, last, column)
+            for name, column in {
+                "value": columns.value,
+                "key": columns.key if self._named else columns.value,
+                "node": columns.node,
+                "error": columns.error,
+            }.items()
+        }
+        self._untimed = bool(len(columns.time)) and int(columns.time[0]) < 0
+
+    def __len__(self) -> int:
+        return len(self._columns.kind)
+
+    def _iterated(self, start: int, stop: int) -> Iterator[Event]:
+        columns, ids = self._columns, self._ids
+        places = np.arange(start, stop)
+        invoked = columns.invocation[start:stop]
+        first = np.where(invoked == _NONE, places, invoked)
         rows = zip(
-            times, columns.kind.tolist(), columns.process.tolist(), columns.function.tolist(), value_ids, strict=True
+            places.tolist(),
+            self._times(places),
+            *(column[start:stop].tolist() for column in (columns.kind, columns.process, columns.function)),
+            *(ids[name][start:stop].tolist() for name in ("value", "key", "error")),
+            *(ids[name][first].tolist() for name in ("key", "node")),
+            strict=True,
         )
-        for index, (time_ns, kind, process, function, value) in enumerate(rows):
+        for index, time_ns, kind, process, function, value, own, error, key, node in rows:
             if process == NEMESIS:
-                add(NoteEvent(index=index, time_ns=time_ns, topic="nemesis", text=self._nemesis_text(index)))
+                yield NoteEvent(index=index, time_ns=time_ns, topic="nemesis", text=self._nemesis_text(index))
                 continue
-            invoked = invocations[index]
-            first = index if invoked == _NONE else invoked
-            key, node, error = keys[key_ids[first]], node_ids[first], error_ids[index]
-            own = keys[key_ids[index]]
-            answer = answers.get(value, values[value]) if kind == _OK else values[value]
-            # A `:key` is not always repeated.
-            is_other = own != key or (own is not None and kinds[key_ids[index]] != kinds[key_ids[first]])
-            if is_other and kind == _OK and (pairs or own is not None):
-                flaw = "an answer without its key" if own is None else "an answer to another key"
-                says_nothing = own is None and answer is None and functions[function] not in _SEEN
-                whole = plain(self._forms[value]) if value < last else None
-                answer = None if says_nothing else {flaw: [own, whole] if self._named else whole}
-            add(
-                OpEvent(
-                    index=index,
-                    time_ns=time_ns,
-                    type=_OUTCOMES[kind],
-                    process=process,
-                    f=functions[function],
-                    node="" if node == last else (texts[node] or edn_text(values[node])),
-                    key=key,
-                    value=answer,
-                    error=None if error == last else (texts[error] or edn_text(values[error])),
-                )
+            yield OpEvent(
+                index=index,
+                time_ns=time_ns,
+                type=_OUTCOMES[kind],
+                process=process,
+                f=self._functions[function],
+                node=self._text(node) or "",
+                key=self._keys[key],
+                value=self._said(kind, value, own, key, function),
+                error=self._text(error),
             )
+
+    def paired(self, the_one: str | None) -> list[Operation]:
+        columns, ids = self._columns, self._ids
+        begun = np.flatnonzero((columns.kind == _INVOKE) & (columns.process != NEMESIS))
+        done = np.flatnonzero(columns.invocation != _NONE)
+        end_of = np.full(len(columns.kind), -1)
+        end_of[columns.invocation[done]] = done
+        out: list[Operation] = []
+        add = out.append
+        for start in range(0, len(begun), BATCH):
+            first = begun[start : start + BATCH]
+            end = end_of[first]
+            rows = zip(
+                first.tolist(),
+                end.tolist(),
+                self._times(first),
+                self._times(end),
+                *(column[first].tolist() for column in (columns.process, columns.function)),
+                *(ids[name][first].tolist() for name in ("value", "key", "node")),
+                columns.kind[end].tolist(),
+                *(ids[name][end].tolist() for name in ("value", "key", "error")),
+                strict=True,
+            )
+            for index, ended, time_ns, end_ns, process, function, value, key, node, kind, said, own, error in rows:
+                name = self._keys[key]
+                is_open = ended < 0
+                add(
+                    Operation(
+                        invoke_index=index,
+                        complete_index=None if is_open else ended,
+                        process=process,
+                        f=self._functions[function],
+                        node=self._text(node) or UNNAMED_NODE,
+                        type=Outcome.INFO if is_open else _OUTCOMES[kind],
+                        invoked_ns=time_ns,
+                        completed_ns=None if is_open or kind == _INFO else end_ns,
+                        ended_ns=None if is_open else end_ns,
+                        key=the_one if name is None else name,
+                        value=self._values[value],
+                        result=None if is_open else self._said(kind, said, own, key, function),
+                        error="never completed" if is_open else self._text(error),
+                    )
+                )
         return out
+
+    def _times(self, places: NDArray[np.int64]) -> list[int]:
+        times: list[int] = (places if self._untimed else self._columns.time[places]).tolist()
+        return times
+
+    def _text(self, i: int) -> str | None:
+        if i == len(self._forms):
+            return None
+        form = self._forms[i]
+        return (form if type(form) is str else "") or edn_text(self._values[i])
+
+    def _said(self, kind: int, value: int, own: int, key: int, function: int) -> Any:
+        """Return the value of an event with the key `own`; `key` is that of its invocation."""
+        answer = self._answers.get(value, self._values[value]) if kind == _OK else self._values[value]
+        if kind != _OK or own == key:
+            return answer
+        # A `:key` is not always repeated.
+        name = self._keys[own]
+        is_other = name != self._keys[key] or (name is not None and self._kinds[own] != self._kinds[key])
+        if not is_other or not (self._pairs or name is not None):
+            return answer
+        if name is None and answer is None and self._functions[function] not in (*_SEEN, "members"):
+            return None
+        whole = plain(self._forms[value]) if value < len(self._forms) else None
+        flaw = "an answer without its key" if name is None else "an answer to another key"
+        return {flaw: [name, whole] if self._named else whole}
 
     def _nemesis_text(self, row: int) -> str:
         """Describe what the nemesis did, as EDN."""

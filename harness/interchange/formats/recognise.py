@@ -197,7 +197,7 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
 
     noun, first = ("line", 1) if form == "jsonl" else ("event", 0)
     in_file = InFile(lambda event: f"{noun} {event + first}", text)
-    history = ImportedHistory(read.events, family, source=str(path), in_file=in_file)
+    history = ImportedHistory(read.events, family, source=str(path), in_file=in_file, checked=True)
     check_values(history, lambda event: f"{path}: {in_file.place(event)}")
     keyed = any(type(event) is OpEvent and event.key is not None for event in read.events)
     return Imported(history=history, form=form, keyed=keyed)

@@ -232,8 +232,8 @@ def test_a_lock_goes_to_knossos_as_it_is(tmp_path: Path, capsys: Any, fake: Fake
     command = f"knossos={fake.command(_SAYS.format('false'))}"
     assert run(capsys, kept(tmp_path, text), "--model", "mutex", "--also-command", command)[0] == 1
     assert fake.words[:2] == ["--model", "mutex"]
-    events = read_foreign(fake.files[0], model="mutex").history.events
-    assert events == read_foreign(tmp_path / "given.edn", model="mutex").history.events
+    events = list(read_foreign(fake.files[0], model="mutex").history.events)
+    assert events == list(read_foreign(tmp_path / "given.edn", model="mutex").history.events)
 
 
 def test_nil_has_a_name_where_it_was_seen(tmp_path: Path, capsys: Any, fake: Fake) -> None:
