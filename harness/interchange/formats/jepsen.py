@@ -348,7 +348,7 @@ class _EventRows(CheckedEvents):
                 f=self._functions[function],
                 node=self._text(node) or "",
                 key=self._keys[key],
-                value=self._said(kind, value, own, key, function),
+                value=self._answer(kind, value, own, key, function),
                 error=self._text(error),
             )
 
@@ -374,7 +374,7 @@ class _EventRows(CheckedEvents):
                 *(ids[name][end].tolist() for name in ("value", "key", "error")),
                 strict=True,
             )
-            for index, ended, time_ns, end_ns, process, function, value, key, node, kind, said, own, error in rows:
+            for index, ended, time_ns, end_ns, process, function, value, key, node, kind, reply, own, error in rows:
                 name = self._keys[key]
                 is_open = ended < 0
                 add(
@@ -390,7 +390,7 @@ class _EventRows(CheckedEvents):
                         ended_ns=None if is_open else end_ns,
                         key=the_one if name is None else name,
                         value=self._values[value],
-                        result=None if is_open else self._said(kind, said, own, key, function),
+                        result=None if is_open else self._answer(kind, reply, own, key, function),
                         error="never completed" if is_open else self._text(error),
                     )
                 )
@@ -406,7 +406,7 @@ class _EventRows(CheckedEvents):
         form = self._forms[i]
         return (form if type(form) is str else "") or edn_text(self._values[i])
 
-    def _said(self, kind: int, value: int, own: int, key: int, function: int) -> Any:
+    def _answer(self, kind: int, value: int, own: int, key: int, function: int) -> Any:
         """Return the value of an event with the key `own`; `key` is that of its invocation."""
         answer = self._answers.get(value, self._values[value]) if kind == _OK else self._values[value]
         if kind != _OK or own == key:
