@@ -4,6 +4,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.report.index import ROWS_MAX, index_page
 from fencepost.warehouse.warehouse import Warehouse
 
@@ -27,9 +28,4 @@ def write_index(warehouse: Warehouse, path: Path) -> None:
         {name: [row.asDict() for row in rows] for name, rows in across.items()},
         path.absolute().parent,
     )
-    hidden = path.with_name(f".{path.name}.new")
-    try:
-        hidden.write_text(page, encoding="utf-8")
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
+    write_whole(path, page)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree as ET
 
 import msgspec
 
@@ -12,12 +11,12 @@ from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.page import page
 from fencepost.campaigns.gate.policy import Policy
 from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
-from fencepost.campaigns.night.documents import write_whole
-from fencepost.campaigns.night.junit import add_properties, attempt_properties, finished, new_suite
+from fencepost.campaigns.night.junit import attempt_properties, suite_of
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.report.documents import clean
+from fencepost.harness.base.files import write_whole
+from fencepost.harness.report.junit import JUnitCase, NotPassed, junit_xml
 
 #: Version of gate.json.
 FORMAT: Final = 1
@@ -71,7 +70,7 @@ class GateDocuments:
         decision = decide(evidence)
         texts: dict[str, Callable[[], str]] = {
             DOCUMENT: lambda: gate_json(evidence, decision),
-            JUNIT: lambda: junit_xml(evidence, decision, from_here(folder)),
+            JUNIT: lambda: junit_of(evidence, decision, from_here(folder)),
             PAGE: lambda: page(evidence, decision, from_here(folder), expected_end_s=expected_end_s),
         }
         for name, text in texts.items():
@@ -124,37 +123,40 @@ def gate_json(evidence: GateEvidence, decision: Decision) -> str:
     return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
-def junit_xml(evidence: GateEvidence, decision: Decision, home: str) -> str:
+def junit_of(evidence: GateEvidence, decision: Decision, home: str) -> str:
     """One case for each requirement: a failure says no to the candidate, an error that evidence is missing.
 
     `home` is the night's folder, as commands name it. A run's time counts once, in the case of its cell.
     """
     night = evidence.night
-    suite = new_suite(night, decision.sentence)
-    tags = {RequirementStatus.FAILED: "failure", RequirementStatus.MISSING: "error"}
+    tags = {RequirementStatus.FAILED: NotPassed.FAILURE, RequirementStatus.MISSING: NotPassed.ERROR}
     timed: set[str] = set()
+    cases = []
     for each in sorted(
         decision.requirements, key=lambda r: r.kind not in (RequirementKind.CELL, RequirementKind.CANARY)
     ):
         fresh = [a for a in each.attempts if a.folder not in timed]
         timed |= {a.folder for a in fresh}
-        about = {"classname": f"fencepost.gate.{each.kind}", "name": clean(each.name)}
-        case = ET.SubElement(suite, "testcase", {**about, "time": f"{sum(a.seconds for a in fresh):.1f}"})
         values = {"need": each.need, "status": each.status.value, "cell": each.cell}
         values["expected"] = "invalid" if each.kind is RequirementKind.CANARY else ""
-        last = each.attempts[-1:]
-        add_properties(
-            case, {k: v for k, v in values.items() if v} | (attempt_properties(last[0], home) if last else {})
-        )
+        of_cell = each.attempts if each.kind is RequirementKind.CELL else ()
+        findings = [line for a in of_cell for line in finding_lines(a, home)]
         lines = [f"{a.run_class or 'in flight'}: {repeat_command(a, home)} {a.report}" for a in each.attempts]
+        case = JUnitCase(
+            classname=f"fencepost.gate.{each.kind}",
+            name=each.name,
+            seconds=sum(a.seconds for a in fresh),
+            properties={k: v for k, v in values.items() if v}
+            | (attempt_properties(each.attempts[-1], home) if each.attempts else {}),
+            output="\n".join([f"{each.need}: {each.status}; {each.reason}", *lines]),
+        )
         if each.status in tags:
-            element = ET.SubElement(case, tags[each.status], {"message": clean(each.reason), "type": each.status.value})
-            findings = (
-                [line for a in each.attempts for line in finding_lines(a, home)]
-                if each.kind is RequirementKind.CELL
-                else []
+            case = msgspec.structs.replace(
+                case,
+                ended=tags[each.status],
+                message=each.reason,
+                kind=each.status.value,
+                text="\n".join([f"needs: {each.need}", each.reason, *findings]),
             )
-            element.text = clean("\n".join([f"needs: {each.need}", each.reason, *findings]))
-        output = [f"{each.need}: {each.status}; {each.reason}", *lines]
-        ET.SubElement(case, "system-out").text = clean("\n".join(output))
-    return finished([suite], night.spent_s)
+        cases.append(case)
+    return junit_xml([suite_of(night, decision.sentence, cases, night.spent_s)], night.spent_s)

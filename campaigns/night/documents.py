@@ -1,18 +1,18 @@
 """The files of a night: index.html, campaign.json, junit.xml, summary.md; each is written whole, also while it runs."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.night.junit import junit_xml
+from fencepost.campaigns.night.junit import junit_of
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.page import page
 from fencepost.campaigns.night.summary import summary_md
 from fencepost.campaigns.night.telling import from_here
+from fencepost.harness.base.files import write_whole
 
 DOCUMENT: Final = "campaign.json"
 PAGE: Final = "index.html"
@@ -37,7 +37,7 @@ def write_documents(
     result = outcome(night)
     texts: dict[str, Callable[[], str]] = {
         DOCUMENT: lambda: msgspec.json.format(msgspec.json.encode(document(night, result)), indent=2).decode() + "\n",
-        JUNIT: lambda: junit_xml(night, result, from_here(folder)),
+        JUNIT: lambda: junit_of(night, result, from_here(folder)),
         SUMMARY: lambda: summary_md(night, result),
         PAGE: lambda: page(night, result, from_here(folder), expected_end_s=expected_end_s),
     }
@@ -47,13 +47,3 @@ def write_documents(
         except Exception as error:
             warn(f"{name} could not be written: {type(error).__name__}: {error}")
     return result
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        hidden.write_text(text, encoding="utf-8")
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)

@@ -1,7 +1,6 @@
 """What shrinking keeps: every try in `shrink.json`, the outcome so far, and a lock against a second search."""
 
 import contextlib
-import fcntl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +12,7 @@ from fencepost.campaigns.replay.reductions import ReducedPlan, dropped
 from fencepost.campaigns.replay.search import rate_of
 from fencepost.campaigns.replay.tries import Try
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.files import locked
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.results import run_folder as store
 
@@ -111,11 +111,9 @@ def read_tries(path: Path) -> list[KeptTry]:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def one_search(folder: Path) -> Iterator[None]:
     """Lock the folder: two searches in one folder would mix their tries. Raises UsageError when it is locked."""
-    with (folder / _LOCK).open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"{folder}: this run is being shrunk already", hint="let that end, or stop it") from None
+    with locked(folder / _LOCK) as held:
+        if not held:
+            raise UsageError(f"{folder}: this run is being shrunk already", hint="let that end, or stop it")
         yield

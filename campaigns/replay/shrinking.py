@@ -22,7 +22,7 @@ from fencepost.campaigns.replay.shrink_state import (
     Shrunk,
     document,
     folder_of,
-    locked,
+    one_search,
     read_tries,
 )
 from fencepost.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, ReductionStage, forecast, span
@@ -90,7 +90,7 @@ class Shrinking:
 
     def run(self) -> Shrunk:
         """Search, then confirm; stopped at any moment it goes on when it is run again. Raises HarnessError."""
-        with locked(self.folder):
+        with one_search(self.folder):
             self._kept = read_tries(self.folder / DOCUMENT)
             whole = ReducedPlan(plan=self._recorded.plan, rows=self._recorded.rows)
             self._shrunk = Shrunk(

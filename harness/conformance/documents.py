@@ -2,38 +2,27 @@
 
 from collections.abc import Sequence
 from typing import Final
-from xml.etree import ElementTree as ET
 
 from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow
+from fencepost.harness.report.junit import JUnitCase, JUnitSuite, NotPassed, junit_xml
 
 JUNIT: Final = "junit.xml"
 ROWS_FILE: Final = "rows.json"
+_ENDED: Final = {RowOutcome.FAILED: NotPassed.FAILURE, RowOutcome.NOT_APPLICABLE: NotPassed.SKIPPED}
 
 
 def junit_of(system: str, runtime: str, rows: Sequence[SuiteRow]) -> str:
     """One test case a row: what failed with its reason and remedy, what does not apply as skipped with its reason."""
-    name = f"conformance of {system} ({runtime})"
-    counts = {outcome: sum(row.outcome is outcome for row in rows) for outcome in RowOutcome}
-    suite = ET.Element(
-        "testsuite",
-        {
-            "name": name,
-            "tests": str(len(rows)),
-            "failures": str(counts[RowOutcome.FAILED]),
-            "errors": "0",
-            "skipped": str(counts[RowOutcome.NOT_APPLICABLE]),
-        },
-    )
-    for row in rows:
-        case = ET.SubElement(
-            suite,
-            "testcase",
-            {"classname": f"fencepost.conformance.{system}", "name": row.name, "time": f"{row.seconds:.1f}"},
+    cases = tuple(
+        JUnitCase(
+            classname=f"fencepost.conformance.{system}",
+            name=row.name,
+            seconds=row.seconds,
+            ended=_ENDED.get(row.outcome),
+            message=row.text,
+            kind="failed" if row.outcome is RowOutcome.FAILED else "",
+            text=f"{ROWS[row.name]}\n{row.text}\nremedy: {row.remedy}" if row.outcome is RowOutcome.FAILED else "",
         )
-        if row.outcome is RowOutcome.FAILED:
-            failure = ET.SubElement(case, "failure", {"message": row.text, "type": "failed"})
-            failure.text = f"{ROWS[row.name]}\n{row.text}\nremedy: {row.remedy}"
-        elif row.outcome is RowOutcome.NOT_APPLICABLE:
-            ET.SubElement(case, "skipped", {"message": row.text})
-    ET.indent(suite)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
+        for row in rows
+    )
+    return junit_xml([JUnitSuite(name=f"conformance of {system} ({runtime})", cases=cases)])

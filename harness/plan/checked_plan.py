@@ -18,6 +18,7 @@ import msgspec
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import Refusal, UsageError, unknown_choice
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns
@@ -40,7 +41,6 @@ from fencepost.harness.faults.schedule import (
 from fencepost.harness.plan import QUORUMS, TIME_LIMIT, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
-from fencepost.harness.results.run_folder import write_whole
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Placement, Provider
@@ -438,7 +438,7 @@ class Prepared:
             ),
             given=None if checked.given is None else tuple(map(_Given.of, checked.given)),
         )
-        write_whole(folder / PREPARED, msgspec.json.encode(document).decode())
+        write_whole(folder / PREPARED, msgspec.json.encode(document))
 
     @classmethod
     def take(cls, folder: Path) -> "Prepared":

@@ -14,12 +14,13 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
-from xml.etree import ElementTree as ET
 
 import msgspec
 
 from fencepost.harness.base.errors import UsageError, command_line
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.history import SCHEMA_VERSION, FaultOutcome, Outcome, ending_of
+from fencepost.harness.report.junit import JUnitCase, JUnitSuite, NotPassed, junit_xml
 from fencepost.harness.report.leaders import quorum_document
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.report.words import clock, text
@@ -100,12 +101,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
 def write_verdict(document: Mapping[str, Any], path: Path) -> None:
     """Write the document whole or not at all."""
     data = msgspec.json.format(msgspec.json.encode(document), indent=2)
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        hidden.write_bytes(data + b"\n")
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
+    write_whole(path, data + b"\n")
 
 
 def read_verdict(path: Path) -> dict[str, Any]:
@@ -254,91 +250,55 @@ def _plain(value: Any) -> Any:
 _LINES_MAX: Final = 40
 
 
-def junit_xml(case: ReportCase) -> str:
-    """The document as text, with its declaration."""
-    suite = ET.Element(
-        "testsuite", {"name": clean(f"fencepost {case.name}"), "time": f"{case.history.end_ns / 1e9:.3f}"}
+def junit_of(case: ReportCase) -> str:
+    """Return junit.xml as text, with its declaration."""
+    named = {name: case.fact(name) for name in ("system", "version", "seed", "kernel", "git_commit")}
+    ending = msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns, case.facts.failure))
+    cases = [_case(case, line) for line in by_guarantee(case.verdicts, case.facts)]
+    # Where no single verdict says what the run is, it has a case of its own.
+    needed = _WHOLE[case.validity]
+    if not any(needed is None or one.ended is needed for one in cases):
+        own = _testcase(case, "the run")
+        said = {"ended": needed, "message": case.headline, "text": case.command, "kind": case.validity.value}
+        cases.append(own if needed is None else msgspec.structs.replace(own, **said))
+    suite = JUnitSuite(
+        name=f"fencepost {case.name}",
+        cases=tuple(cases),
+        properties={
+            **{name: text(value, 200) for name, value in named.items() if value is not None},
+            **{name: str(value) for name, value in ending.items() if value is not None},
+            "command": case.command,
+        },
+        timestamp=str(case.run.get("started_at") or ""),
+        seconds=case.history.end_ns / 1e9,
     )
-    if case.run.get("started_at"):
-        suite.set("timestamp", clean(str(case.run["started_at"])))
-    properties = ET.SubElement(suite, "properties")
-    for name in ("system", "version", "seed", "kernel", "git_commit"):
-        if case.fact(name) is not None:
-            ET.SubElement(properties, "property", {"name": name, "value": clean(text(case.fact(name), 200))})
-    ending = ending_of(case.history, case.facts.planned_ns, case.facts.failure)
-    for name, value in msgspec.to_builtins(ending).items():
-        if value is not None:
-            ET.SubElement(properties, "property", {"name": name, "value": clean(str(value))})
-    ET.SubElement(properties, "property", {"name": "command", "value": clean(case.command)})
-    for line in by_guarantee(case.verdicts, case.facts):
-        suite.append(_case(case, line))
-    if not _says(suite, case.validity):
-        suite.append(_whole(case))
-    tally = {
-        "tests": "testcase",
-        "failures": "testcase/failure",
-        "errors": "testcase/error",
-        "skipped": "testcase/skipped",
-    }
-    for name, path in tally.items():
-        suite.set(name, str(len(suite.findall(path))))
-    root = ET.Element("testsuites", {"name": "fencepost"})
-    root.append(suite)
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+    return junit_xml([suite])
 
 
-def _case(case: ReportCase, line: OfGuarantee) -> ET.Element:
-    out = _testcase(case, line.name)
+#: What some case of a run must be, so that the file is never greener than the verdict; None: any case will do.
+_WHOLE: Final = {Validity.INVALID: NotPassed.FAILURE, Validity.UNKNOWN: NotPassed.ERROR, Validity.VALID: None}
+
+
+def _case(case: ReportCase, line: OfGuarantee) -> JUnitCase:
     first = line.verdicts[0]
-    match line.validity:
-        case _ if line.effect is Validity.UNKNOWN:
-            _add(out, "error", line.contradiction or _reasons(line), _story(case, first), kind="unknown")
-        case Validity.INVALID if line.effect is Validity.INVALID:
-            _add(out, "failure", _counted(line), _story(case, first), kind=next(iter(first.anomalies), "invalid"))
-        case Validity.INVALID:
-            ET.SubElement(out, "system-out").text = clean(
-                f"violated, but it does not decide ({_standing(case, line.name)}): {_counted(line)}\n"
-                + _story(case, first)
-            )
-        case Validity.UNKNOWN:
-            ET.SubElement(out, "skipped", {"message": clean(f"unknown; does not affect the result: {_reasons(line)}")})
-        case Validity.VALID:
-            pass
-    remarks = [remark for verdict in line.verdicts for remark in verdict.remarks]
-    if remarks:
-        ET.SubElement(out, "system-out").text = clean("\n".join(remarks))
-    return out
+    said: dict[str, Any] = {}
+    output = [remark for verdict in line.verdicts for remark in verdict.remarks]
+    if line.effect is Validity.UNKNOWN:
+        message = line.contradiction or _reasons(line)
+        said = {"ended": NotPassed.ERROR, "message": message, "text": _story(case, first), "kind": "unknown"}
+    elif line.validity is Validity.INVALID and line.effect is Validity.INVALID:
+        kind = next(iter(first.anomalies), "invalid")
+        said = {"ended": NotPassed.FAILURE, "message": _counted(line), "text": _story(case, first), "kind": kind}
+    elif line.validity is Validity.INVALID:
+        violated = f"violated, but it does not decide ({_standing(case, line.name)}): {_counted(line)}"
+        output = [violated, _story(case, first), *output]
+    elif line.validity is Validity.UNKNOWN:
+        said = {"ended": NotPassed.SKIPPED, "message": f"unknown; does not affect the result: {_reasons(line)}"}
+    return msgspec.structs.replace(_testcase(case, line.name), output="\n".join(output), **said)
 
 
-def _says(suite: ET.Element, validity: Validity) -> bool:
-    match validity:
-        case Validity.INVALID:
-            return suite.find("testcase/failure") is not None
-        case Validity.UNKNOWN:
-            return suite.find("testcase/error") is not None
-        case Validity.VALID:
-            return suite.find("testcase") is not None
-
-
-def _whole(case: ReportCase) -> ET.Element:
-    """The run's own case, where no single verdict says what the run is."""
-    out = _testcase(case, "the run")
-    if case.validity is Validity.INVALID:
-        _add(out, "failure", case.headline, case.command, kind="invalid")
-    elif case.validity is Validity.UNKNOWN:
-        _add(out, "error", case.headline, case.command, kind="unknown")
-    return out
-
-
-def _testcase(case: ReportCase, name: str) -> ET.Element:
-    class_name = f"fencepost.{case.facts.system}.{case.facts.workload}"
-    return ET.Element("testcase", {"classname": clean(class_name), "name": clean(name), "time": "0"})
-
-
-def _add(parent: ET.Element, tag: str, message: str, body: str, *, kind: str) -> None:
-    element = ET.SubElement(parent, tag, {"message": clean(message), "type": clean(kind)})
-    element.text = clean(body)
+def _testcase(case: ReportCase, name: str) -> JUnitCase:
+    return JUnitCase(classname=f"fencepost.{case.facts.system}.{case.facts.workload}", name=name)
 
 
 def _counted(line: OfGuarantee) -> str:
@@ -365,15 +325,6 @@ def _story(case: ReportCase, verdict: Verdict) -> str:
         lines.append(f"{witness.anomaly}, {clock(witness.from_ns)} to {clock(witness.to_ns)}:")
         lines += [f"  {step}" for step in witness.steps[:_LINES_MAX]]
     return "\n".join([*lines, f"repeat: {case.command}"])
-
-
-def clean(raw: str) -> str:
-    """Text that XML 1.0 can hold: other control characters and lone surrogates are shown as escapes."""
-    return "".join(c if _allowed(c) else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in raw)
-
-
-def _allowed(c: str) -> bool:
-    return c in "\t\n\r" or "\x20" <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000"
 
 
 class Reproduce(msgspec.Struct, frozen=True, kw_only=True):

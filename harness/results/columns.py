@@ -9,7 +9,6 @@ Tables of facts are files too: one Parquet file for each table in the folder `fa
 completely or not at all. It replaces an older one, since facts can always be derived again.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
@@ -23,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.base.files import replaced
 from fencepost.harness.history import SCHEMA_VERSION, Effects, Event, OpEvent, Outcome
 from fencepost.harness.verdict.fact_tables import FactTables
 
@@ -436,12 +436,8 @@ def write_facts(folder: Path, tables: FactTables) -> Path:
 
 def write_table(table: Any, path: Path) -> None:
     """Write one table, whole or not at all."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with replaced(path) as hidden:
         pq.write_table(table, hidden, compression="zstd")
-        hidden.replace(path)
-    finally:
-        hidden.unlink(missing_ok=True)
 
 
 def read_table(path: Path) -> Any:

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, UsageError
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.history import Event, History, LogEntry, NodeLog, OpEvent
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import HISTORY, HISTORY_LINES, RESERVE
@@ -203,10 +204,8 @@ def keep_logs(folder: Path, read: LogReader) -> list[str]:
 
 def write_log(log: NodeLog, path: Path) -> None:
     """Write the log, completely or not at all."""
-    hidden = path.with_name(f".{path.name}")
     head = msgspec.structs.replace(log, entries=())
-    hidden.write_bytes(b"".join(msgspec.json.encode(part) + b"\n" for part in (head, *log.entries)))
-    hidden.replace(path)
+    write_whole(path, b"".join(msgspec.json.encode(part) + b"\n" for part in (head, *log.entries)))
 
 
 def read_logs(folder: Path) -> dict[str, NodeLog]:

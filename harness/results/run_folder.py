@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import parse_json
 
 PLAN: Final = "plan.toml"
@@ -128,17 +129,6 @@ def _is_run(folder: Path) -> bool:
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Write a JSON file as `write_whole` does."""
     write_whole(path, json.dumps(data, indent=2, sort_keys=False) + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file completely or not at all: under a hidden name first, then renamed."""
-    hidden = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        hidden.write_text(text, encoding="utf-8")
-        hidden.replace(path)
-    except OSError as error:
-        hidden.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def read_json(path: Path) -> dict[str, Any]:

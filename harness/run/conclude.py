@@ -302,7 +302,7 @@ def judge_stored(folder: Path, *, progress: Progress) -> Result:
 def judge_and_report(resolved: ResolvedPlan, record: RunRecord, *, progress: Progress) -> Result:
     """Derive the facts of a stored history, judge it, and write verdict, JUnit, facts and report beside it."""
     from fencepost.harness.judging.run_facts import facts_of_run
-    from fencepost.harness.report.documents import junit_xml, verdict_document, write_verdict
+    from fencepost.harness.report.documents import junit_of, verdict_document, write_verdict
     from fencepost.harness.report.page import render
     from fencepost.harness.report.section import ReportCase
     from fencepost.harness.results.columns import FACTS, write_facts
@@ -338,7 +338,7 @@ def judge_and_report(resolved: ResolvedPlan, record: RunRecord, *, progress: Pro
     with _unless_full(folder / store.VERDICT, warnings) as path:
         write_verdict(document, path)
     with _unless_full(folder / store.JUNIT, warnings) as path:
-        path.write_text(junit_xml(case), encoding="utf-8")
+        path.write_text(junit_of(case), encoding="utf-8")
     if tables:
         with _unless_full(folder / FACTS, warnings):
             write_facts(folder, tables)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.faults.forecast import Forecast, Surroundings, refuse_without_time
 from fencepost.harness.faults.forecast import look_ahead as work_out
@@ -52,7 +53,7 @@ def execute(
     folder = store.make_run_folder(results, checked.plan.slug)
     # Half a plan is a plan, too: it would ask for less.
     plan = _with_own_schedule(checked.plan, folder)
-    store.write_whole(folder / store.PLAN, dump_plan(plan))
+    write_whole(folder / store.PLAN, dump_plan(plan))
     if plan.schedule:
         checked = replace(checked, plan=msgspec.structs.replace(plan, schedule=str(folder / plan.schedule)))
     facts = facts_before_start(checked, forecast, artifacts, others)

@@ -10,7 +10,7 @@ from fencepost.checkers import coverage
 from fencepost.checkers.facts.derive import derive
 from fencepost.harness.history import Effects, FaultOutcome, NodeChange, PhaseName, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
-from fencepost.harness.report.documents import junit_xml, verdict_document
+from fencepost.harness.report.documents import junit_of, verdict_document
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Thresholds, Validity, Verdict
 from tests.checkers.build import MS, Tale, facts
@@ -85,7 +85,7 @@ def test_an_end_that_no_fault_explains_is_told_everywhere(
         command="",
         plan_toml="",
     )
-    assert sentence in "".join(ET.fromstring(junit_xml(case)).itertext())
+    assert sentence in "".join(ET.fromstring(junit_of(case)).itertext())
     document = verdict_document(case)
     assert sentence in document["headline"]
     assert [sentence] in [verdict["remarks"] for verdict in document["verdicts"]]

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.report import documents
-from fencepost.harness.report.documents import junit_xml
+from fencepost.harness.report.documents import junit_of
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
@@ -74,7 +74,7 @@ def test_a_document_that_cannot_be_read_is_refused(content: bytes | None, said: 
 
 
 def counts(case: ReportCase) -> tuple[int, int, int, int]:
-    suite = ET.fromstring(junit_xml(case)).find("testsuite")
+    suite = ET.fromstring(junit_of(case)).find("testsuite")
     assert suite is not None
     for name, path in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         assert int(suite.attrib[name]) == len(suite.findall(f"testcase/{path}"))
@@ -97,7 +97,7 @@ def test_junit_counts(name: str, expected: tuple[int, int, int, int]) -> None:
 
 
 def test_junit_notes_what_does_not_decide_and_tells_the_witness() -> None:
-    root = ET.fromstring(junit_xml(sample.zookeeper_invalid()))
+    root = ET.fromstring(junit_of(sample.zookeeper_invalid()))
     note = root.find(".//testcase[@name='superseded-leader-does-not-act']/system-out")
     assert note is not None
     assert "does not decide (relied-upon): 2 stale answers" in (note.text or "")
@@ -122,7 +122,7 @@ def test_junit_is_never_greener_than_the_verdict(validity: Validity) -> None:
 
 def test_junit_holds_only_what_xml_can_hold() -> None:
     case = msgspec.structs.replace(sample.hostile(), headline=sample.HOSTILE, command=sample.HOSTILE)
-    xml = junit_xml(case)
+    xml = junit_of(case)
     assert ET.fromstring(xml.encode()) is not None
     assert "\\x00" in xml
     assert "\\ud800" in xml

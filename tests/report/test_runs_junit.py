@@ -15,14 +15,14 @@ from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
 
 SUITE = """<testsuites><testsuite name="fencepost etcd" tests="2" failures="{failures}" errors="0" skipped="0">
-<properties/><testcase classname="fencepost.etcd.register" name="linearizable"/>
+<properties/><testcase classname="fencepost.etcd.register" name="linearizable">{failure}</testcase>
 <testcase classname="fencepost.etcd.register" name="coverage"/></testsuite></testsuites>"""
 
 
 def made(folder: Path, seed: int, failures: int = 0) -> MadeRun:
     run = folder / f"2026112{seed}T000000.000Z"
     run.mkdir()
-    (run / store.JUNIT).write_text(SUITE.format(failures=failures))
+    (run / store.JUNIT).write_text(SUITE.format(failures=failures, failure="<failure/>" * failures))
     return MadeRun(seed=seed, folder=run)
 
 

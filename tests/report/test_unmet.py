@@ -10,7 +10,7 @@ from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.history import DiskEffect, Effects, History
 from fencepost.harness.judging.judge import in_this_run
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.documents import junit_xml, verdict_document
+from fencepost.harness.report.documents import junit_of, verdict_document
 from fencepost.harness.report.page import render
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.runtime.node import members_alike
@@ -44,7 +44,7 @@ def test_every_reader_is_told_which_condition_was_not_met(
     }
     page = render(case).html
     assert SAID in html.unescape(page)
-    told = ET.fromstring(junit_xml(case)).find(".//testcase[@name='kept']")
+    told = ET.fromstring(junit_of(case)).find(".//testcase[@name='kept']")
     assert told is not None
     assert (told.find("failure") is not None) == bool(required)
     assert required or SAID in (told.findtext("system-out") or "")

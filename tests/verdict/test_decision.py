@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.judging.judgement import conclude
-from fencepost.harness.report.documents import junit_xml
+from fencepost.harness.report.documents import junit_of
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import COVERAGE, decides
@@ -55,7 +55,7 @@ def test_junit_fails_for_the_verdicts_that_decide_and_for_no_other(found: tuple[
         command="fencepost run plan.toml",
         plan_toml="",
     )
-    cases = ET.fromstring(junit_xml(case)).findall("testsuite/testcase")
+    cases = ET.fromstring(junit_of(case)).findall("testsuite/testcase")
     judged = list(dict.fromkeys(verdict.guarantee for verdict in found))
     told = [one.find("failure") is not None or one.find("error") is not None for one in cases[: len(judged)]]
     assert told == [any(decides(v, FACTS) for v in found if v.guarantee == name) for name in judged]

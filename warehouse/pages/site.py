@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 from fencepost.harness.base.errors import command_line
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.report.documents import typed_path
 from fencepost.harness.report.page import asset, content_hash
 from fencepost.harness.report.words import count
@@ -46,12 +47,7 @@ def write_pages(overview: Overview, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     written = []
     for name, text in pages(overview):
-        hidden = out / f".{name}.new"
-        try:
-            hidden.write_text(text, encoding="utf-8")
-            hidden.replace(out / name)
-        finally:
-            hidden.unlink(missing_ok=True)
+        write_whole(out / name, text)
         written.append(out / name)
     for path in set(out.glob(_FINDING_PAGES)) - set(written):
         path.unlink()

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError, UsageError, command_line
-from fencepost.harness.base.new_file import check_new, write_new
+from fencepost.harness.base.files import check_new, write_new
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
 from fencepost.harness.judging.judgement import Judgement

@@ -321,7 +321,7 @@ def _write(lines: Iterable[str], output: Path | None) -> None:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         return
-    from fencepost.harness.base.new_file import write_new
+    from fencepost.harness.base.files import write_new
 
     write_new(output, lines, what="a history", hint="give another -o")
 

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
-from xml.etree import ElementTree as ET
 
 import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, gravest
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.cli.check.foreign import Judged, Reading, judge, print_document, takes_for_run
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
@@ -264,19 +264,18 @@ def check_junit(path: Path) -> None:
 
 def write_junit(path: Path, rows: Sequence[FileRow]) -> None:
     """Write one test case for each file; what is not valid and not invalid is an error."""
-    from fencepost.harness.report.documents import clean
+    from fencepost.harness.report.junit import JUnitCase, JUnitSuite, NotPassed, junit_xml
 
-    suite = ET.Element("testsuite", {"name": "fencepost check"})
+    cases = []
     for row in rows:
-        case = ET.SubElement(suite, "testcase", {"classname": "fencepost.check", "name": clean(row.file), "time": "0"})
+        case = JUnitCase(classname="fencepost.check", name=row.file)
         if row.verdict != Validity.VALID:
-            kind = "failure" if row.verdict == Validity.INVALID else "error"
-            entry = {"message": clean(row.text), "type": clean(row.anomaly or row.verdict)}
-            ET.SubElement(case, kind, entry).text = clean(
-                "\n".join((row.taken_for, *row.steps, row.hint or "")).strip()
+            case = msgspec.structs.replace(
+                case,
+                ended=NotPassed.FAILURE if row.verdict == Validity.INVALID else NotPassed.ERROR,
+                message=row.text,
+                kind=row.anomaly or row.verdict,
+                text="\n".join((row.taken_for, *row.steps, row.hint or "")).strip(),
             )
-    for name, of in {"tests": "testcase", "failures": "testcase/failure", "errors": "testcase/error"}.items():
-        suite.set(name, str(len(suite.findall(of))))
-    ET.indent(suite)
-    text = ET.tostring(suite, encoding="unicode")
-    store.write_whole(path, f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n')
+        cases.append(case)
+    write_whole(path, junit_xml([JUnitSuite(name="fencepost check", cases=tuple(cases))]))

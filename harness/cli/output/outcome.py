@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 import click
 import msgspec
@@ -25,6 +24,7 @@ from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, usual_time_limit
+from fencepost.harness.report.junit import JUnitCase, JUnitSuite, NotPassed, junit_xml, read_suite
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import execute
@@ -190,32 +190,20 @@ def junit_path(runs: Sequence[MadeRun]) -> Path | None:
 
 def junit_of(runs: Sequence[MadeRun]) -> str:
     """The suites of all runs as one document; a run without a readable one is an error of its own."""
-    root = ET.Element("testsuites", {"name": "fencepost"})
+    suites = []
     for run in runs:
-        suite = _suite(run)
+        suite = (None if run.folder is None else read_suite(run.folder / store.JUNIT)) or _failed(run).element()
         suite.set("name", f"{suite.get('name', 'fencepost')} seed {run.seed}")
         for case in suite.iter("testcase"):
             case.set("classname", f"{case.get('classname', 'fencepost')}.seed-{run.seed}")
-        root.append(suite)
-    for tally in ("tests", "failures", "errors", "skipped"):
-        root.set(tally, str(sum(int(suite.get(tally, "0")) for suite in root)))
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+        suites.append(suite)
+    return junit_xml(suites)
 
 
-def _suite(run: MadeRun) -> ET.Element:
+def _failed(run: MadeRun) -> JUnitSuite:
     why = run.failure or f"the run left no readable {store.JUNIT}"
-    if run.folder is not None:
-        try:
-            suite = ET.parse(run.folder / store.JUNIT).getroot().find("testsuite")
-        except (OSError, ET.ParseError):
-            suite = None
-        if suite is not None:
-            return suite
-    suite = ET.Element("testsuite", {"name": "fencepost", "tests": "1", "errors": "1"})
-    case = ET.SubElement(suite, "testcase", {"classname": "fencepost", "name": "the run", "time": "0"})
-    ET.SubElement(case, "error", {"message": why, "type": "failed"})
-    return suite
+    case = JUnitCase(classname="fencepost", name="the run", ended=NotPassed.ERROR, message=why, kind="failed")
+    return JUnitSuite(name="fencepost", cases=(case,))
 
 
 #: Hears what a run does, as `harness.run.conclude.Progress`.

@@ -20,7 +20,6 @@ server, so digests are kept, keyed by path, size and modification time. A digest
 never the run.
 """
 
-import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -30,16 +29,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import msgspec
 import platformdirs
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.files import locked
 from fencepost.harness.base.signals import interruptible
 
 
@@ -174,11 +173,17 @@ def kept(kind: str, key: str, make: Callable[[Path], None], *, wait_s: float = 1
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / f".{key}.lock").open("a")
+        lock = folder / f".{key}.lock"
+        lock.touch()
     except OSError as error:
         raise _unwritable(folder, error) from None
-    with lock, interruptible():
-        _wait_for(lock, path, wait_s)
+    waiting = f"waiting for another process that is making {path.parent.name}/{path.name}"
+    with interruptible(), locked(lock, wait_s, lambda: say(waiting)) as held:
+        if not held:
+            raise MachineError(
+                f"{path}: another process has been making this for more than {wait_s:g} s",
+                hint=f"wait for it, or end it: `fuser {lock}` names it",
+            )
         if not path.is_dir():
             _make(path, make)
     return path
@@ -199,26 +204,6 @@ def _make(path: Path, make: Callable[[Path], None]) -> None:
         making.rename(path)
     finally:
         shutil.rmtree(making, ignore_errors=True)
-
-
-def _wait_for(lock: IO[str], path: Path, wait_s: float) -> None:
-    """Take the lock, which the kernel frees when its holder dies; say once what this waits for."""
-    deadline = time.monotonic() + wait_s
-    has_reported = False
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise MachineError(
-                    f"{path}: another process has been making this for more than {wait_s:g} s",
-                    hint=f"wait for it, or end it: `fuser {lock.name}` names it",
-                ) from None
-        if not has_reported:
-            say(f"waiting for another process that is making {path.parent.name}/{path.name}")
-            has_reported = True
-        time.sleep(_LOOK_S)
 
 
 def _synchronise(folder: Path) -> None:

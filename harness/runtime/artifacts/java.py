@@ -13,7 +13,6 @@ A training run that fails, as it may on a busy machine, is not repeated at every
 tried again an hour later, and whenever a person runs the set-up.
 """
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -22,13 +21,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.files import locked
 from fencepost.harness.runtime.artifacts import cache_folder, python_package_folder
 
 #: For a JVM that lives for one run: compile quickly, one collector thread, no file in /tmp for monitoring tools.
@@ -157,7 +156,7 @@ def archive(
         return path
     if not java.making(path):
         return None
-    with _locked(path.with_suffix(".lock"), wait_s) as mine:
+    with locked(path.with_suffix(".lock"), wait_s) as mine:
         if path.is_file():
             return path
         failed = path.with_suffix(_FAILED)
@@ -245,20 +244,3 @@ def _made_s(path: Path) -> float:
         return path.stat().st_mtime
     except FileNotFoundError:
         return float("-inf")
-
-
-@contextmanager
-def _locked(path: Path, wait_s: float) -> Iterator[bool]:
-    """Hold an advisory lock that ends with its process; yield False when another process kept it for `wait_s`."""
-    deadline = time.monotonic() + wait_s
-    with path.open("a") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    yield False
-                    return
-                time.sleep(0.05)
-        yield True

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fencepost.campaigns.night.junit import junit_xml
+from fencepost.campaigns.night.junit import junit_of
 from fencepost.campaigns.night.merge import merged_night
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.outcome import BLIND, NightCause, outcome
@@ -226,6 +226,6 @@ def test_ten_thousand_random_nights_are_never_greener_than_they_should_be_and_ne
             if each.cell.required and each.run_class not in GREEN_CLASSES:
                 assert not result.is_green
         if number % 50 == 0:
-            text = junit_xml(made, result, "results/nights/c/n")
+            text = junit_of(made, result, "results/nights/c/n")
             assert ("<failure" in text or "<error" in text) is not result.is_green
     assert min(codes.values()) > 500, codes

@@ -5,7 +5,6 @@ BuildKit; Docker since 20.10 and Podman's Docker socket accept this. An error sh
 commands that build at the same time wait for each other.
 """
 
-import fcntl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
+from fencepost.harness.base.files import locked
 from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import folder, parts, plans
@@ -253,20 +253,10 @@ def _built(client: "docker.DockerClient", plan: plans.ImagePlan, elapsed_s: floa
 def _one_builder(progress: Progress) -> Iterator[None]:
     """Let only one command of this user build at a time: two would build the same images twice."""
     path = cache_folder() / "images.lock"
-    deadline, has_reported = time.monotonic() + _LOCK_DEADLINE_S, False
-    with path.open("a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise MachineError(
-                        f"another fencepost has been building images for more than {_LOCK_DEADLINE_S:g} s",
-                        hint=f"end it: `fuser {path}` names it",
-                    ) from None
-            if not has_reported:
-                progress("waiting for another fencepost that builds images")
-                has_reported = True
-            time.sleep(_LOCK_LOOK_S)
+    with locked(path, _LOCK_DEADLINE_S, lambda: progress("waiting for another fencepost that builds images")) as held:
+        if not held:
+            raise MachineError(
+                f"another fencepost has been building images for more than {_LOCK_DEADLINE_S:g} s",
+                hint=f"end it: `fuser {path}` names it",
+            )
         yield
