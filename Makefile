@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 CORE := checkers/_core.abi3.so
-RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
+RUST := checkers/native/Cargo.lock $(wildcard checkers/native/*.toml checkers/native/*/Cargo.toml checkers/native/*/src/*.rs checkers/native/*/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 CARGO := $(shell command -v cargo 2>/dev/null)
 # Images often forbid Python to keep what it compiled. Then every process compiles all that it imports: a command takes 1.1 s
@@ -63,7 +63,7 @@ check: $(VENV)/.ready $(CORE)  ## formatting, lint, types, the native core's own
 	$(VENV)/bin/lint-imports tools/imports.toml --no-cache --no-logo
 	$(PY) -m mypy
 	$(PY) -m mypy.stubtest fencepost.checkers._core
-	cd checkers/native && cargo test -q
+	cd checkers/native && cargo test -q --workspace
 
 bench: setup  ## figures that a change could make worse, measured on this machine into results/benchmarks/
 	@$(PY) -m bench

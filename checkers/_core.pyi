@@ -245,7 +245,7 @@ def check_objects(
 
     `kind` is `mutex`, `owner-mutex`, `fenced-mutex`, `semaphore` (of `permits`), `counter`, `set`, `queue`, `log`,
     `multi-register` or `bank`. Row i is a call of function `f[i]` with the `arguments` from `first[i]` to
-    `first[i + 1]`, as the object's file under `native/src/objects/` says; times are as in `check_registers`.
+    `first[i + 1]`, as the object's file under `native/search/src/objects/` says; times are as in `check_registers`.
 
     Raises: as `check_registers`.
     """

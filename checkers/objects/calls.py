@@ -1,7 +1,7 @@
 """The operations of an object as rows for the native search: a function's number and arguments that are integers.
 
 An operation that failed constrains nothing and has no row; one of unknown outcome has a row without a return. What the
-numbers mean is said by each object's file, and by its twin under `native/src/objects/`.
+numbers mean is said by each object's file, and by its twin under `native/search/src/objects/`.
 """
 
 from collections.abc import Hashable, Sequence

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use fencepost_core::edn::read_events;
+use ::edn::read_events;
 
 /// Gives one byte at a time.
 struct Drops<'a>(&'a [u8]);

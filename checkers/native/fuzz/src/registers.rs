@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use fencepost_core::history::{Function, NEVER, Op};
-use fencepost_core::limits::{Deadline, Limits};
-use fencepost_core::registers::{Scratch, judge_one};
-use fencepost_core::search::{CasRegister, Finding, Model};
+use ::registers::{Scratch, judge_one};
+use limits::{Deadline, Limits};
+use search::history::{Function, NEVER, Op};
+use search::{CasRegister, Finding, Model};
 
 const OPERATIONS_MAX: usize = 14;
 

@@ -1,8 +1,6 @@
 //! Transactions: whatever the numbers, a report or a refusal, the same twice; and renamed keys change nothing.
 
-use fencepost_core::transactions::{
-    Asked, Assumed, Failure, Input, Kept, Level, Report, check_lists, check_registers, check_weak,
-};
+use ::transactions::{Asked, Assumed, Failure, Input, Kept, Level, Report, check_lists, check_registers, check_weak};
 
 const BUDGET: u64 = 100_000;
 const NIL: i64 = i64::MIN;

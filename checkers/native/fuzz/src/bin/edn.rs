@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../edn.rs"]
-mod edn;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| edn::try_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fencepost_fuzz::edn::try_one(data));

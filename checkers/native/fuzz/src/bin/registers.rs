@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../registers.rs"]
-mod registers;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| registers::try_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fencepost_fuzz::registers::try_one(data));

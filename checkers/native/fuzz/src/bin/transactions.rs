@@ -1,6 +1,3 @@
 #![no_main]
 
-#[path = "../transactions.rs"]
-mod transactions;
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| transactions::try_one(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fencepost_fuzz::transactions::try_one(data));

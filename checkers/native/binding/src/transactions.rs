@@ -1,0 +1,271 @@
+//! The binding of the checkers of transactions: columns in, one report out.
+//!
+//! A function has one parameter for each column, with the column's name in Python.
+
+use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::attend::{attend, raise_defect};
+use ::transactions::{
+    self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
+};
+use limits::Stop;
+use limits::interrupt::within;
+
+type Column<'py> = PyReadonlyArray1<'py, i64>;
+type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
+type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
+type WeakStepRow = (StepRow, i64, Vec<StepRow>);
+type CycleRow = (&'static str, bool, Vec<StepRow>);
+
+/// Make the input from these columns and from slices that are borrowed already.
+macro_rules! borrowed {
+    ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
+}
+
+/// The result for a history of transactions. Rows are rows of the columns; -1: none.
+#[pyclass(frozen, module = "fencepost.checkers._core")]
+pub struct TransactionReport {
+    report: Report,
+}
+
+#[pymethods]
+impl TransactionReport {
+    #[getter]
+    fn anomalies(&self) -> Vec<AnomalyRow> {
+        self.report.anomalies.iter().map(anomaly).collect()
+    }
+
+    #[getter]
+    fn cycles(&self) -> Vec<CycleRow> {
+        self.report.cycles.iter().map(cycle).collect()
+    }
+
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
+        self.report.order.as_ref().map(|order| order.to_pyarray(py))
+    }
+
+    #[getter]
+    fn edges(&self) -> usize {
+        self.report.edges
+    }
+
+    #[getter]
+    fn components(&self) -> usize {
+        self.report.components
+    }
+
+    #[getter]
+    fn largest(&self) -> usize {
+        self.report.largest
+    }
+
+    #[getter]
+    fn unfinished(&self) -> Vec<&'static str> {
+        self.report.unfinished.clone()
+    }
+
+    #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        self.report.stop.map(Stop::name)
+    }
+
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.report.spent
+    }
+}
+
+fn row(number: u32) -> i64 {
+    if number == NONE { -1 } else { i64::from(number) }
+}
+
+fn anomaly(found: &Anomaly) -> AnomalyRow {
+    let ([shows, other], [op, than]) = (found.transactions, found.ops);
+    (found.name, row(shows), row(other), row(op), row(than), row(found.key), found.value)
+}
+
+fn cycle(found: &Cycle) -> CycleRow {
+    (found.name, found.shortest, found.steps.iter().map(step_row).collect())
+}
+
+fn step_row(step: &Step) -> StepRow {
+    let kind = match step.kind {
+        Kind::Ww => "ww",
+        Kind::Wr => "wr",
+        Kind::Rw => "rw",
+        Kind::Process => "process",
+        Kind::Realtime | Kind::Pass => "realtime",
+    };
+    let [first, second] = step.shown_by;
+    (row(step.from), row(step.to), kind, row(step.from_op), row(step.to_op), row(first), row(second))
+}
+
+/// The result of a search for a commit order that keeps a level of weak isolation.
+#[pyclass(frozen, module = "fencepost.checkers._core")]
+pub struct WeakReport {
+    found: Weak,
+}
+
+#[pymethods]
+impl WeakReport {
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
+        match &self.found {
+            Weak::Order(order) => Some(order.to_pyarray(py)),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn circle(&self) -> Vec<WeakStepRow> {
+        match &self.found {
+            Weak::Circle(steps) => steps
+                .iter()
+                .map(|weak| (step_row(&weak.step), row(weak.read), weak.path.iter().map(step_row).collect()))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        match &self.found {
+            Weak::NotFound(stop) => stop.map(Stop::name),
+            _ => None,
+        }
+    }
+}
+
+/// Look for a commit order that keeps a level of weak isolation.
+#[pyfunction]
+#[pyo3(signature = (
+    process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists, level, sessions, realtime,
+    steps, wall_s=60.0
+))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_weak_isolation(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    start: Column<'_>,
+    elements: Column<'_>,
+    lists: bool,
+    level: &str,
+    sessions: bool,
+    realtime: bool,
+    steps: u64,
+    wall_s: f64,
+) -> PyResult<WeakReport> {
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let commits = |level| Asked::Commits { level, sessions };
+    let asked = match level {
+        "committed" => commits(Level::Committed),
+        "view" => commits(Level::View),
+        "atomic" => commits(Level::Atomic),
+        "causal" => commits(Level::Causal),
+        "snapshot" => Asked::Snapshots(kept(sessions, realtime)),
+        _ => {
+            let expected = "expected committed, view, atomic, causal or snapshot";
+            return Err(PyValueError::new_err(format!("level is {level}; {expected}")));
+        }
+    };
+    let found = judged(py, wall_s, || transactions::check_weak(&input, lists, asked, steps))?;
+    Ok(WeakReport { found })
+}
+
+/// Judge lists to which transactions append unique values.
+#[pyfunction]
+#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps,
+    sessions=false, realtime_cycles=true, wall_s=60.0))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_list_append(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    start: Column<'_>,
+    elements: Column<'_>,
+    realtime: bool,
+    steps: u64,
+    sessions: bool,
+    realtime_cycles: bool,
+    wall_s: f64,
+) -> PyResult<TransactionReport> {
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let kept = kept(sessions, realtime);
+    let report = judged(py, wall_s, || transactions::check_lists(&input, kept, realtime_cycles, steps))?;
+    Ok(TransactionReport { report })
+}
+
+/// Judge registers to which transactions write unique values.
+#[pyfunction]
+#[pyo3(signature = (
+    process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
+    sessions=false, realtime_cycles=true, thorough=true, wall_s=60.0
+))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_rw_register(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    realtime: bool,
+    wfr: bool,
+    sequential: bool,
+    linearizable: bool,
+    steps: u64,
+    sessions: bool,
+    realtime_cycles: bool,
+    thorough: bool,
+    wall_s: f64,
+) -> PyResult<TransactionReport> {
+    let (start, elements): (&[i64], &[i64]) = (&[], &[]);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let assumed = Assumed { wfr, sequential, linearizable };
+    let kept = kept(sessions, realtime);
+    let report =
+        judged(py, wall_s, || transactions::check_registers(&input, assumed, kept, realtime_cycles, thorough, steps))?;
+    Ok(TransactionReport { report })
+}
+
+/// Real time holds the order of each process too.
+fn kept(sessions: bool, realtime: bool) -> Kept {
+    match (sessions, realtime) {
+        (_, true) => Kept::Realtime,
+        (true, false) => Kept::Process,
+        (false, false) => Kept::Nothing,
+    }
+}
+
+/// Run `judge` for at most `wall_s` seconds, with the interpreter's lock released and its signals handled.
+fn judged<T: Send>(py: Python<'_>, wall_s: f64, judge: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
+    attend(py, wall_s, true, |deadline| within(deadline, judge))?.map_err(raise)
+}
+
+fn raise(failure: Failure) -> PyErr {
+    match failure {
+        Failure::MalformedInput(why) => PyValueError::new_err(why),
+        Failure::Defect(defect) => raise_defect(defect),
+    }
+}
