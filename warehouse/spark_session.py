@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.artifacts.java import Java, find_java
 from fencepost.harness.runtime.provider import Check

@@ -3,9 +3,6 @@
 from collections.abc import Iterator
 from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-
 from fencepost.campaigns.gate.decision import builds_of, required_cells
 from fencepost.campaigns.gate.evidence import GateEvidence
 from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
@@ -23,7 +20,7 @@ from fencepost.campaigns.night.telling import (
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.report.page import asset, content_hash
+from fencepost.harness.report.page_kit import PageKit
 
 _REFRESH_S: Final = 10
 _TONES: Final = {
@@ -86,25 +83,19 @@ def page(evidence: GateEvidence, decision: Decision, home: str, *, expected_end_
         expected_end_s: in how many seconds a running gate will end.
     """
     night, policy = evidence.night, evidence.policy
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fencepost.campaigns.gate", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = asset("style.css") + _OWN_STYLE
     is_running = night.state is NightState.RUNNING
     outcomes = {each.cell.id: each for each in night.cells}
     worst = min((r.status.exit_code for r in decision.requirements if r.status.exit_code), default=ExitCode.VALID)
     tones = {ExitCode.VALID: "valid", ExitCode.INVALID: "invalid"}
-    return environment.get_template("gate.html.j2").render(
+    title = "Running" if is_running else _TITLES[decision.exit_code]
+    return PageKit("fencepost.campaigns.gate", _OWN_STYLE).page(
+        "gate",
+        title=f"{title}: {policy.candidate} against {policy.name}",
+        heading=title,
         night=night,
         policy=policy,
         decision=decision,
-        running=is_running,
-        refresh_s=_REFRESH_S,
-        title="Running" if is_running else _TITLES[decision.exit_code],
+        refresh_s=_REFRESH_S if is_running else 0,
         tone="unknown" if is_running and worst is not ExitCode.INVALID else tones.get(worst, "unknown"),
         about=about(night),
         machine=on_machine(night),
@@ -119,8 +110,6 @@ def page(evidence: GateEvidence, decision: Decision, home: str, *, expected_end_
             (each, *(seen_in(each.issue, night) if each.fingerprint else (0, 0))) for each in policy.exceptions
         ],
         today=night.today,
-        style=Markup(style),  # our own file
-        content_policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
     )
 
 

@@ -75,18 +75,18 @@ def _case(each: CellOutcome, name: str, reasons: Sequence[Reason], home: str) ->
     values = {"cell": each.cell.id, "class": each.run_class.value, "required": str(each.cell.required).lower()}
     if each.cell.canary:
         values["expected"] = f"invalid: {each.cell.anomaly}"
-    said: dict[str, Any] = {}
+    ending: dict[str, Any] = {}
     if reasons:
-        said = _broken(reasons[0], "\n".join([reasons[0].text, *_details(each, home)]))
+        ending = _broken(reasons[0], "\n".join([reasons[0].text, *_details(each, home)]))
     elif each.run_class is RunClass.NOT_RUN:
-        said = {"ended": NotPassed.SKIPPED, "message": each.reason}
+        ending = {"ended": NotPassed.SKIPPED, "message": each.reason}
     return JUnitCase(
         classname=f"fencepost.{plan.system}.{plan.workload}",
         name=name,
         seconds=sum(a.seconds for a in each.attempts),
         properties={**values, **(attempt_properties(last, home) if last else {})},
         output="\n".join(attempts_in_words(each)) if each.attempts else "",
-        **said,
+        **ending,
     )
 
 

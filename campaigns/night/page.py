@@ -2,9 +2,6 @@
 
 from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-
 from fencepost.campaigns.night.night import CellOutcome, Night, NightState
 from fencepost.campaigns.night.outcome import NightOutcome
 from fencepost.campaigns.night.run_class import RunClass
@@ -21,7 +18,7 @@ from fencepost.campaigns.night.telling import (
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.report.page import asset, content_hash
+from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.verdict import Validity
 
 #: A page of a running night asks for itself again after so many seconds.
@@ -54,34 +51,26 @@ def page(night: Night, outcome: NightOutcome, home: str, *, expected_end_s: floa
         home: the night's folder, as commands name it.
         expected_end_s: in how many seconds a running night will end.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fencepost.campaigns.night", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style = asset("style.css") + _OWN_STYLE
+    title = _title(night, outcome)
     explained = {reason.cell for reason in outcome.reasons}
     rows = [_row(each, home, is_explained=each.cell.id in explained) for each in night.cells]
-    return environment.get_template("night.html.j2").render(
+    return PageKit("fencepost.campaigns.night", _OWN_STYLE).page(
+        "night",
+        title=f"{title}: {night.id}",
+        heading=title,
         night=night,
         outcome=outcome,
         about=about(night),
         machine=on_machine(night),
         home=home,
-        running=night.state is NightState.RUNNING,
         ends=f"expected to end in {lasting(expected_end_s)}" if expected_end_s is not None else "",
-        refresh_s=_REFRESH_S,
+        refresh_s=_REFRESH_S if night.state is NightState.RUNNING else 0,
         tone=_night_tone(night, outcome),
-        title=_title(night, outcome),
         canaries=[row for row in rows if row["canary"]],
         cells=[row for row in rows if not row["canary"]],
         reasons=[{"text": reason.text, "anchor": reason.cell} for reason in outcome.reasons],
         issues=[(issue, *seen_in(issue, night)) for issue in night.known_issues],
         today=night.today,
-        style=Markup(style),  # our own file
-        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
     )
 
 

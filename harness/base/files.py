@@ -1,4 +1,4 @@
-"""Files written completely or not at all, and locks that the kernel frees when their holder ends."""
+"""Files written completely or not at all, locks that the kernel frees, and where fencepost itself stands."""
 
 import fcntl
 import os
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+import fencepost
 from fencepost.harness.base.errors import UsageError
 
 _LOOK_S: Final = 0.05
@@ -88,3 +89,8 @@ def write_new(path: Path, lines: Iterable[str], *, what: str, hint: str) -> None
         raise UsageError(f"{path}: {error.strerror}", hint=hint) from None
     finally:
         hidden.unlink(missing_ok=True)
+
+
+def source_tree() -> Path:
+    """Return the folder that holds the package `fencepost`: for a child's PYTHONPATH or working folder."""
+    return Path(fencepost.__file__).resolve().parent.parent

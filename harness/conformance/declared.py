@@ -9,7 +9,7 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.base.options import Duration
 from fencepost.harness.conformance.rows import SuiteRow, failed, passed
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.system import System, has_part, leadership_of
 from fencepost.harness.coordination import Interface
 from fencepost.harness.plan.checked_plan import CheckedPlan

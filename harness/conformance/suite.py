@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choice
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow, failed, not_applicable, passed, played

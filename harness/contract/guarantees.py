@@ -15,19 +15,27 @@ of its own where the system gives something else under the name. It also changes
 `{raft}` stands for the source of that name. The tables of `issues` and `conditions` are `KnownIssue`s and `Condition`s;
 an entry names its issues, and the conditions hold for every entry of the file. `earlier` says what is different in the
 releases before those that it names. White space is folded, so that texts can be wrapped.
+
+A promise may hold only with certain settings of the servers, or with certain options of the system: the standing of a
+guarantee, its conditions and its known issues are those of the release, the settings and the options in force.
 """
 
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from fencepost.harness.base.toml_file import Keys, TomlFile, read_toml
-from fencepost.harness.contract.releases import lacks_fix
+from fencepost.harness.contract.profile import SystemOptions
+from fencepost.harness.contract.releases import is_before, lacks_fix, numbers
+from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.history import Effects
-from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, KnownIssue, Standing
+from fencepost.harness.verdict import MINORITY_DAMAGED, Choice, Condition, Guarantee, KnownIssue, Standing
+
+if TYPE_CHECKING:
+    from fencepost.harness.contract.system import System
 
 #: The texts that systems share.
 SHARED: Final = Path(__file__).with_name("guarantees.toml")
@@ -83,6 +91,55 @@ def read_guarantees(path: Path, version: str) -> tuple[Guarantee, ...]:
 def source_of(path: Path, name: str) -> str:
     """The source of a guarantee as the newest release gives it."""
     return next(guarantee.source for guarantee in read_guarantees(path, "") if guarantee.name == name)
+
+
+def promises_in_force(
+    system: "System", version: str, settings: Settings, options: SystemOptions
+) -> tuple[Guarantee, ...]:
+    """The guarantees that this release is held to with these settings and options.
+
+    A guarantee that they take away is only measured; its source then says why. Conditions that the options lift, and
+    issues that this release or these options do not have, are left out.
+    """
+    promises = system.promises(version)
+    reasons = {} if system.unpromised is None else system.unpromised(settings, options)
+    return tuple(
+        msgspec.structs.replace(
+            g,
+            standing=Standing.MEASURED if g.name in reasons else g.standing,
+            source=f"not promised: {reasons[g.name]}" if g.name in reasons else g.source,
+            conditions=tuple(
+                _counted(one, options) for one in g.conditions if not _chosen(one.unless, settings, options)
+            ),
+            issues=tuple(
+                issue
+                for issue in g.issues
+                if _affects(issue, version or system.releases.default) and not _chosen(issue.unless, settings, options)
+            ),
+        )
+        for g in promises
+    )
+
+
+def _chosen(choice: Choice | None, settings: Settings, options: SystemOptions) -> bool:
+    if choice is None:
+        return False
+    value = value_of(settings, choice.name) if choice.setting else str(getattr(options, choice.name))
+    return value in choice.values
+
+
+def _counted(condition: Condition, options: SystemOptions) -> Condition:
+    """Return the condition with the number of nodes that may lose something, where an option decides it."""
+    if condition.copies is None:
+        return condition
+    return msgspec.structs.replace(condition, most=(getattr(options, condition.copies) - 1) // 2)
+
+
+def _affects(issue: KnownIssue, version: str) -> bool:
+    """Decide whether this release has the issue; what is no number counts as new."""
+    if issue.since and is_before(version, numbers(issue.since)):
+        return False
+    return not issue.before or lacks_fix(version, issue.before)
 
 
 _Fields = Mapping[str, Any]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, runtime_checkable
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.options import S, SystemOptions
+from fencepost.harness.contract.profile import S, SystemOptions
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from fencepost.harness.base.errors import MachineError, Refusal, UsageError
 from fencepost.harness.base.options import keys_set_by
-from fencepost.harness.contract.options import S, SystemOptions
+from fencepost.harness.contract.profile import S, SystemOptions
 
 if TYPE_CHECKING:
     from fencepost.harness.contract.system import System
@@ -171,3 +171,9 @@ def same_value(reported: str, value: str) -> bool:
         return float(reported) == float(value)
     except ValueError:
         return False
+
+
+def value_of(settings: Settings, *keys: str) -> str:
+    """The value of the first of these keys that is set for any server, in lower case; "" where none is set."""
+    values = (str(own[key]).lower() for own in settings.values() for key in keys if key in own)
+    return next(values, "")

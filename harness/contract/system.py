@@ -28,8 +28,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.guarantees import read_guarantees
 from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.members import MemberChanges
-from fencepost.harness.contract.options import S, SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, S, SystemOptions
 from fencepost.harness.contract.server_settings import NO_SETTINGS, ServerSettings, Settings
 from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ClientSession, WatchMode

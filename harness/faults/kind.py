@@ -23,7 +23,7 @@ import msgspec
 
 from fencepost.harness.base.errors import Refusal, UsageError, choices_hint
 from fencepost.harness.base.options import Duration, parse
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import PARTS, System, has_part
 from fencepost.harness.faults.fault_options import (

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.signals import ended_within, held_back
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts

@@ -18,7 +18,7 @@ import msgspec
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.guarantees import promises_in_force
 from fencepost.harness.faults.schedule import nemesis_words
 from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, FaultSpan, History, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude

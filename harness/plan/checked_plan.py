@@ -22,8 +22,8 @@ from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns
-from fencepost.harness.contract.conditions import promises_in_force
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.guarantees import promises_in_force
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.server_settings import checked as checked_settings
 from fencepost.harness.contract.system import System, has_part, leadership_of
 from fencepost.harness.faults.fault_options import TRIGGERS

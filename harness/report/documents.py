@@ -253,20 +253,20 @@ _LINES_MAX: Final = 40
 def junit_of(case: ReportCase) -> str:
     """Return junit.xml as text, with its declaration."""
     named = {name: case.fact(name) for name in ("system", "version", "seed", "kernel", "git_commit")}
-    ending = msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns, case.facts.failure))
+    run_ending = msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns, case.facts.failure))
     cases = [_case(case, line) for line in by_guarantee(case.verdicts, case.facts)]
     # Where no single verdict says what the run is, it has a case of its own.
     needed = _WHOLE[case.validity]
     if not any(needed is None or one.ended is needed for one in cases):
         own = _testcase(case, "the run")
-        said = {"ended": needed, "message": case.headline, "text": case.command, "kind": case.validity.value}
-        cases.append(own if needed is None else msgspec.structs.replace(own, **said))
+        ending = {"ended": needed, "message": case.headline, "text": case.command, "kind": case.validity.value}
+        cases.append(own if needed is None else msgspec.structs.replace(own, **ending))
     suite = JUnitSuite(
         name=f"fencepost {case.name}",
         cases=tuple(cases),
         properties={
             **{name: text(value, 200) for name, value in named.items() if value is not None},
-            **{name: str(value) for name, value in ending.items() if value is not None},
+            **{name: str(value) for name, value in run_ending.items() if value is not None},
             "command": case.command,
         },
         timestamp=str(case.run.get("started_at") or ""),
@@ -281,20 +281,20 @@ _WHOLE: Final = {Validity.INVALID: NotPassed.FAILURE, Validity.UNKNOWN: NotPasse
 
 def _case(case: ReportCase, line: OfGuarantee) -> JUnitCase:
     first = line.verdicts[0]
-    said: dict[str, Any] = {}
+    ending: dict[str, Any] = {}
     output = [remark for verdict in line.verdicts for remark in verdict.remarks]
     if line.effect is Validity.UNKNOWN:
         message = line.contradiction or _reasons(line)
-        said = {"ended": NotPassed.ERROR, "message": message, "text": _story(case, first), "kind": "unknown"}
+        ending = {"ended": NotPassed.ERROR, "message": message, "text": _story(case, first), "kind": "unknown"}
     elif line.validity is Validity.INVALID and line.effect is Validity.INVALID:
         kind = next(iter(first.anomalies), "invalid")
-        said = {"ended": NotPassed.FAILURE, "message": _counted(line), "text": _story(case, first), "kind": kind}
+        ending = {"ended": NotPassed.FAILURE, "message": _counted(line), "text": _story(case, first), "kind": kind}
     elif line.validity is Validity.INVALID:
         violated = f"violated, but it does not decide ({_standing(case, line.name)}): {_counted(line)}"
         output = [violated, _story(case, first), *output]
     elif line.validity is Validity.UNKNOWN:
-        said = {"ended": NotPassed.SKIPPED, "message": f"unknown; does not affect the result: {_reasons(line)}"}
-    return msgspec.structs.replace(_testcase(case, line.name), output="\n".join(output), **said)
+        ending = {"ended": NotPassed.SKIPPED, "message": f"unknown; does not affect the result: {_reasons(line)}"}
+    return msgspec.structs.replace(_testcase(case, line.name), output="\n".join(output), **ending)
 
 
 def _testcase(case: ReportCase, name: str) -> JUnitCase:

@@ -8,10 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-
-from fencepost.harness.report.page import asset, content_hash
+from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.report.section import TextTable, generic
 from fencepost.harness.report.words import SIGNS, clock, count, length
 from fencepost.harness.results import run_folder as store
@@ -31,23 +28,15 @@ def index_page(runs: Sequence[Row], episodes: Sequence[Row], across: Mapping[str
         episodes: rows of the table `zombie_episodes`, each with its run's `folder`, `system` and `version`; likewise.
         across: tables that span runs, by name.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fencepost.harness.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(clock=clock, lasting=length, grouped=count)
-    style = asset("style.css")
-    return environment.get_template("index.html.j2").render(
+    kit = PageKit(clock=clock, lasting=length, grouped=count)
+    return kit.page(
+        "index",
+        title="fencepost: runs",
         runs=[{**run, "report": _report(run, place), "sign": SIGNS[Validity(run["outcome"])]} for run in _cut(runs)],
         episodes=[{**episode, "report": _report(episode, place)} for episode in _cut(episodes)],
         cut=len(runs) > ROWS_MAX or len(episodes) > ROWS_MAX,
         rows_max=ROWS_MAX,
         tables=[table for name, rows in across.items() for table in _tables(name, rows)],
-        style=Markup(style),  # our own file
-        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
     )
 
 

@@ -5,15 +5,11 @@ so in its place and is named in `Rendered.problems`; it can hide neither the ver
 escaped by the templates, and a content policy lets only this file's own script and style run.
 """
 
-import base64
 import functools
-import hashlib
 import traceback
 from collections.abc import Callable
-from importlib import resources
 from typing import Any, Final
 
-import jinja2
 import msgspec
 from markupsafe import Markup
 
@@ -33,6 +29,7 @@ from fencepost.harness.report.leaders import (
     zombies,
 )
 from fencepost.harness.report.overview import Lanes, lanes, overview
+from fencepost.harness.report.page_kit import PageKit, asset
 from fencepost.harness.report.section import (
     CLAIMS,
     EPISODES,
@@ -64,14 +61,6 @@ from fencepost.harness.verdict import Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import Opening, by_guarantee, opening, plain_figures
 
 
-def asset(name: str) -> str:
-    return (resources.files("fencepost.harness.report") / "templates" / name).read_text(encoding="utf-8")
-
-
-def content_hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
-
-
 def json_for_script(data: Any) -> Markup:
     """JSON that cannot end the script element it stands in, whatever its strings hold."""
     plain = msgspec.json.encode(data).decode()
@@ -98,15 +87,8 @@ class Page:
         self.case = case
         self.word = case.facts.vocabulary.epoch
         self._lanes: Lanes | None = None
-        self.environment = jinja2.Environment(
-            loader=jinja2.PackageLoader("fencepost.harness.report", "templates"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
         self.ledger = Ledger(case.history)
-        self.environment.filters.update(
+        self.kit = PageKit(
             clock=clock,
             lasting=length,
             cell=lambda v, key="": cell(key, v),
@@ -123,8 +105,7 @@ class Page:
         return self._lanes
 
     def made(self, template: str, **context: Any) -> Markup:
-        source = self.environment.get_template(f"{template}.html.j2")
-        return Markup(source.render(case=self.case, word=self.word, signs=SIGNS, **context))
+        return self.kit.part(template, case=self.case, word=self.word, signs=SIGNS, **context)
 
 
 #: What a page is made of: a name, a heading, and who makes it; None where there is nothing to say.
@@ -153,17 +134,14 @@ def assembled(
             body = _failed(error)
         if body is not None:
             made.append({"id": id_, "title": heading, "body": body})
-    style = asset("style.css")
-    may_run = f"'{content_hash(script)}'" if script else "'none'"
-    html = page.environment.get_template("page.html.j2").render(
-        heading=f"{SIGNS[case.validity]} {case.validity}: {name}",
+    html = page.kit.page(
+        "page",
+        title=f"{SIGNS[case.validity]} {case.validity}: {name}",
+        script=script,
         verdict=verdict,
         validity=case.validity.value,
         sections=made,
         problems=problems,
-        style=Markup(style),  # our own file
-        script=Markup(script),
-        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src {may_run}",
     )
     return Rendered(html, tuple(problems))
 

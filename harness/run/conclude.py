@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError, UsageError, command_line
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.base.signals import STOP_GRACE_S, StoppedTwice, StopRequest
-from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.history.operation import ErrorKind, error_of
 from fencepost.harness.judging.judge import judge_history, read_recorded, resolved_of

@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, FencepostError, HarnessError, MachineError, UsageError
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.faults.kind import CLIENT_WORKER, FaultSpec
 from fencepost.harness.faults.schedule import NONE, parse_faults, versions_needed
 from fencepost.harness.plan import Plan, write_plan

@@ -2,7 +2,7 @@
 
 A promise holds under conditions: a store that answers before its disks have a write promises nothing to those who lose
 all disks. Conditions are about effects of faults on disks, over the whole run; `harness.judging.judge` evaluates
-them. Conditions on settings and options are there before a run (`harness.contract.conditions`).
+them. Conditions on settings and options are there before a run (`harness.contract.guarantees`).
 
 Anomalies are counted in plain words: "1 stale read", "2 lost writes", "view went back 3 times". An anomaly keeps its
 name (`stale-read`) in verdict.json, in fingerprints and beside each witness. Sentences use these words.

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.coordination import Interface
 
 #: raft's own times, which `raft_multiplier` multiplies (agent/consul/config.go, raft.DefaultConfig).

@@ -6,9 +6,8 @@ What etcd promises stands in `guarantees.toml`.
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.conditions import value_of
 from fencepost.harness.contract.guarantees import source_of
-from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
 from fencepost.systems.etcd.options import EtcdOptions

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 
 
 class EtcdOptions(SystemOptions, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 
 Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends"]
 

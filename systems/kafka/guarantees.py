@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.harness.contract.conditions import value_of
-from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.runtime.node import Member
 
 #: The guarantees that an unclean election may break. A leader that no controller reaches goes on with its followers,

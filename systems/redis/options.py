@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 
 
 class RedisOptions(SystemOptions, frozen=True, kw_only=True):

@@ -3,8 +3,7 @@
 What ZooKeeper promises stands in `guarantees.toml`.
 """
 
-from fencepost.harness.contract.conditions import value_of
-from fencepost.harness.contract.server_settings import Settings
+from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
 from fencepost.systems.zookeeper.options import ZooKeeperOptions

@@ -7,7 +7,7 @@ a while after it wakes that it still leads; sessions of 60 s keep its clients co
 from typing import Annotated
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 
 
 class ZooKeeperOptions(SystemOptions, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.server_settings import (
     AppliedSetting,
     Reserved,

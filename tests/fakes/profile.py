@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.contract.system import PARTS
 
 FAKE_PROFILE: Final = Profile(name="fake", options=SystemOptions, interfaces=frozenset(), reads={}, listeners={})

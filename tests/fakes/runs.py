@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from fencepost.harness.base.options import Options, plain
-from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, ReadMode
 from fencepost.harness.generators import time_limit

@@ -84,7 +84,7 @@ def opened(browser: str, page: Path, profile: Path, *more: str) -> tuple[str, li
 
 def with_probe(html: str) -> str:
     """The page with the probe behind its own script, and the policy's hash renewed for both together."""
-    from fencepost.harness.report.page import content_hash
+    from fencepost.harness.report.page_kit import content_hash
 
     own = re.search(r"<script>(.*?)</script>\s*</body>", html, re.DOTALL)
     assert own is not None

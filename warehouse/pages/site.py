@@ -4,13 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
-from markupsafe import Markup
-
 from fencepost.harness.base.errors import command_line
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.report.documents import typed_path
-from fencepost.harness.report.page import asset, content_hash
+from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.report.words import count
 from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages import telling
@@ -56,18 +53,18 @@ def write_pages(overview: Overview, out: Path) -> list[Path]:
 
 def pages(overview: Overview) -> Iterator[tuple[str, str]]:
     """Every page by its file's name."""
-    environment = _environment()
-    yield "index.html", _page(environment, "tonight", "index.html", "Tonight", tonight_values(overview))
+    kit = _kit()
+    yield "index.html", _page(kit, "tonight", "index.html", "Tonight", tonight_values(overview))
     matrix = {"matrix": overview.matrix, "nights": overview.latest, "legend": _LEGEND, "days": _days(overview)}
-    yield "matrix.html", _page(environment, "matrix", "matrix.html", "Matrix", matrix)
+    yield "matrix.html", _page(kit, "matrix", "matrix.html", "Matrix", matrix)
     listed = {"findings": overview.findings, "days": _days(overview)}
-    yield "findings.html", _page(environment, "findings", "findings.html", "Findings", listed)
-    yield "trends.html", _page(environment, "trends", "trends.html", "Trends", trends_values(overview))
-    yield "gate.html", _page(environment, "gate", "gate.html", "Gate", gate_values(overview))
+    yield "findings.html", _page(kit, "findings", "findings.html", "Findings", listed)
+    yield "trends.html", _page(kit, "trends", "trends.html", "Trends", trends_values(overview))
+    yield "gate.html", _page(kit, "gate", "gate.html", "Gate", gate_values(overview))
     nights = {night.night: night.page for night in overview.nights}
     for each in overview.findings:
         values = {**_finding_values(each), "pages_of_nights": nights, "days": _days(overview)}
-        yield each.page, _page(environment, "finding", each.page, each.finding.title, values)
+        yield each.page, _page(kit, "finding", each.page, each.finding.title, values)
 
 
 def _days(overview: Overview) -> dict[str, str]:
@@ -94,15 +91,10 @@ def _finding_values(each: ListedFinding) -> dict[str, Any]:
     }
 
 
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fencepost.warehouse.pages", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(
+def _kit() -> PageKit:
+    return PageKit(
+        "fencepost.warehouse.pages",
+        Path(__file__).with_name("templates").joinpath("nights.css").read_text(encoding="utf-8"),
         rests=telling.rests,
         clean=telling.clean,
         release_state=telling.release_state,
@@ -119,17 +111,7 @@ def _environment() -> jinja2.Environment:
         counted=counted,
         grouped=count,
     )
-    return environment
 
 
-def _page(environment: jinja2.Environment, template: str, here: str, title: str, values: dict[str, Any]) -> str:
-    own = Path(__file__).with_name("templates") / "nights.css"
-    style = asset("style.css") + own.read_text(encoding="utf-8")
-    return environment.get_template(f"{template}.html.j2").render(
-        title=title,
-        here=here,
-        pages=PAGES,
-        style=Markup(style),  # our own file
-        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src 'none'",
-        **values,
-    )
+def _page(kit: PageKit, template: str, here: str, title: str, values: dict[str, Any]) -> str:
+    return kit.page(template, title=f"fencepost: {title}", here=here, pages=PAGES, **values)

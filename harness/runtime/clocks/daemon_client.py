@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.clocks.memory import ClockError
 from fencepost.harness.runtime.clocks.messages import (
     Arm,

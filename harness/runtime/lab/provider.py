@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import MachineError, Refusal
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.trial import Trial
 from fencepost.harness.runtime.provider import NO_NEEDS, NO_PROXY, Check, Need, Needs, Placement, Say, Served

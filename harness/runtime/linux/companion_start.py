@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 
 
 def start(module: str) -> tuple[subprocess.Popen[bytes], socket.socket]:

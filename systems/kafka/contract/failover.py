@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, runtime_checkable
 
-from fencepost.harness.contract.options import S
+from fencepost.harness.contract.profile import S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, runtime_checkable
 
-from fencepost.harness.contract.options import S_contra
+from fencepost.harness.contract.profile import S_contra
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec

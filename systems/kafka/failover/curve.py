@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
-from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts

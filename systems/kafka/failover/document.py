@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.systems.kafka.failover.cell import (
     AMOUNTS,
     ENDS,

@@ -1,12 +1,10 @@
 """The page of a curve: picture, table, what was measured and how, what is missing; self-contained, without scripts."""
 
-import base64
-import hashlib
-from importlib import resources
 from typing import Final
 
 from markupsafe import Markup
 
+from fencepost.harness.report.page_kit import asset, content_hash
 from fencepost.systems.kafka.failover.cell import REPLICAS
 from fencepost.systems.kafka.failover.document import Curve, costs, table
 from fencepost.systems.kafka.failover.measurable import failover_of
@@ -68,10 +66,7 @@ _HOW: Final = (
 
 def page(curve: Curve) -> str:
     """Make failover.html."""
-    style = (resources.files("fencepost.harness.report") / "templates" / "style.css").read_text(
-        encoding="utf-8"
-    ) + _OWN_STYLE
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    style = asset("style.css") + _OWN_STYLE
     versions = ", ".join(f"{system} {version}" for system, version in curve.versions.items())
     run = f"{versions}; {curve.times} times each; {curve.started_at}; took {curve.took_s:.0f} s;"
     run += f" {curve.machine.get('cores', '?')} cores, Linux {curve.machine.get('kernel', '?')}"
@@ -84,7 +79,7 @@ def page(curve: Curve) -> str:
         )
     return str(
         _PAGE.format(
-            hash=Markup(f"sha256-{digest}"),
+            hash=Markup(content_hash(style)),
             style=Markup(style),  # our own file
             run=run,
             missing=missing,

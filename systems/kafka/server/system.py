@@ -3,7 +3,7 @@
 from abc import ABC
 from collections.abc import Mapping
 
-from fencepost.harness.contract.options import S
+from fencepost.harness.contract.profile import S
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.runtime.artifacts import Artifacts

@@ -2,7 +2,7 @@
 
 from abc import ABC
 
-from fencepost.harness.contract.options import S
+from fencepost.harness.contract.profile import S
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node
 from fencepost.systems.kafka.server import reported_version

@@ -17,7 +17,7 @@ from fencepost.campaigns.gate.policy import BudgetMeasure
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import NightState, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.report.page import content_hash
+from fencepost.harness.report.page_kit import content_hash
 from tests.campaigns.gate.made import (
     YESTERDAY,
     baseline_cell,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.campaigns.night.documents import write_documents
-from fencepost.harness.report.page import content_hash
+from fencepost.harness.report.page_kit import content_hash
 from tests.campaigns.night.test_documents import mixed
 from tests.report.test_browser import browser, opened  # noqa: F401  # a fixture
 

@@ -17,8 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Interface, Keys, prepare
 from fencepost.harness.coordination.client_gate import Freezer, create_connection

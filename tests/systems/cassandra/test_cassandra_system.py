@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.guarantees import promises_in_force
 from fencepost.harness.contract.logs import Failed
 from fencepost.harness.faults.schedule import parse_faults, parse_nemesis
 from fencepost.harness.plugins import registry

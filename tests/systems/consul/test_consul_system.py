@@ -11,7 +11,7 @@ import pytest
 from fencepost.campaigns.kip.columns import KipPart, column_of
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.conditions import promises_in_force
+from fencepost.harness.contract.guarantees import promises_in_force
 from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.plan import Plan

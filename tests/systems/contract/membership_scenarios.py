@@ -35,6 +35,10 @@ class Scene:
         self.cluster: Cluster = cluster_of(lab, system=system, view=self.view)
         self.leader: str | None = None
 
+    @property
+    def stores(self) -> bool:
+        return Interface.STORAGE in self.system.profile.interfaces
+
     def view(self) -> View:
         return View(nodes=tuple(self.lab.nodes), leader=self.leader, epoch=None, members=self.members)
 
@@ -46,8 +50,9 @@ class Scene:
             await node.start()
         await self.healthy()
         # Whoever leads may lead the data alone, as in NATS: there is nobody before there are any.
-        async with self._client(next(iter(self.lab.nodes))):
-            pass
+        if self.stores:
+            async with self._client(next(iter(self.lab.nodes))):
+                pass
 
     async def healthy(self) -> None:
         wrong = await await_healthy(self.system, self.lab.layout, deadline_s=_HEALTHY_S)
@@ -161,8 +166,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     (node.place.data / "mark").write_text("of the first life")
     injected = await acting.inject(fault, fault_id, resolved, scene.cluster)
     between = await scene.lists()
-    stores = "key-value" in scene.system.profile.interfaces
-    if stores:
+    if scene.stores:
         await scene.write(others[0], f"while {name} was out")
     healed = await acting.heal(fault, fault_id, resolved, scene.cluster)
     again = await acting.heal(fault, fault_id, resolved, scene.cluster)
@@ -177,7 +181,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
         "between": between,
         "after": await scene.lists(),
         "marked": (node.place.data / "mark").exists(),
-        "read": await scene.read(name) if stores else None,
+        "read": await scene.read(name) if scene.stores else None,
         "incarnation": node.incarnation,
     }
 

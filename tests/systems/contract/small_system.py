@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import BaseReleases, BaseSystem
 from fencepost.harness.coordination import ClientSession, Interface, ReadMode

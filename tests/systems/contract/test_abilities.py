@@ -7,7 +7,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.listing import listing
 from fencepost.harness.conformance.declared import could_have
-from fencepost.harness.contract.options import S
+from fencepost.harness.contract.profile import S
 from fencepost.harness.contract.system import PARTS, BaseSystem, has_part
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan

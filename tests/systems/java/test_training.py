@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.contract.options import SystemOptions
+from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.coordination import Definite
 from fencepost.harness.java import archive_training as training

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.options import SystemOptions
-from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import parse_faults

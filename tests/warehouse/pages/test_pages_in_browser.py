@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.report.page import content_hash
+from fencepost.harness.report.page_kit import content_hash
 from fencepost.warehouse.pages.site import write_pages
 from fencepost.warehouse.pages.values import Overview
 from tests.report.test_browser import browser, opened  # noqa: F401  # a fixture

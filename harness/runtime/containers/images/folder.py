@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 
 #: The variable that names another folder like `docker/`, for a fencepost installed apart from its repository.
 FOLDER_VARIABLE: Final = "FENCEPOST_DOCKER"

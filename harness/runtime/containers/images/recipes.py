@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import MachineError, command_line
-from fencepost.harness.base.source_tree import source_tree
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, java_runtimes, sha256_of
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.runtime.containers.images import folder, machine, parts
@@ -30,7 +30,7 @@ _TAG_LONGEST: Final = 128
 _PACKAGE: Final = source_tree() / "fencepost"
 #: What the side-car consists of, below `harness`.
 _SIDECAR: Final = (
-    *("base/errors.py", "base/source_tree.py", "runtime/network.py", "runtime/containers/rules/sidecar_agent.py"),
+    *("base/errors.py", "base/files.py", "runtime/network.py", "runtime/containers/rules/sidecar_agent.py"),
     *("runtime/links/*.py", "runtime/linux/*.py", "runtime/shaping/*.py"),
 )
 
