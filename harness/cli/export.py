@@ -19,9 +19,10 @@ EXAMPLES = (
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["edn", "porcupine", "jsonl"]),
+    type=click.Choice(["edn", "json", "log", "porcupine", "awdit", "jsonl"]),
     required=True,
-    help="edn: events as Jepsen has them; porcupine: operations as Porcupine has them; jsonl: JSON lines.",
+    help="edn: events as Jepsen has them; json: the same, a line each, as elle-cli reads them; log: Jepsen's log; "
+    "porcupine: operations as Porcupine has them; awdit: sessions of transactions; jsonl: everything, in JSON lines.",
 )
 @click.option("-o", "--output", type=PathValue(), help="A file that does not exist yet. Default: standard output.")
 def command(run: Path, form: str, output: Path | None) -> int:

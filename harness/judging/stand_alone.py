@@ -20,6 +20,14 @@ from fencepost.harness.verdict.by_guarantee import plain_verdict
 
 _TEXT_MAX: Final = 200
 _EVENT: Final = re.compile(r"\bevent (\d+)\b")
+#: What orders transactions of different sessions by time, and the strongest model that does not.
+_BY_TIME: Final = ("strict-serializable", "strong-snapshot-isolation")
+_WITHOUT_TIMES: Final = "strong-session-serializable"
+#: Reads of what nobody wrote, and what a user can do who knows where it came from.
+_OF_NOBODY: Final = frozenset(
+    {"phantom-read", "garbage-read", "phantom-element", "invented-element", "impossible-value"}
+)
+_WAS_THERE: Final = "If it was there before the first operation, say so: --initial VALUE, or --initial KEY=VALUE."
 #: Version of the document that `--json` prints.
 FORMAT: Final = 1
 
@@ -48,7 +56,7 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
     if not operations:
         return _empty(imported, consistency)
     family = judged(imported.family, source)
-    facts = _facts(consistency or family.guarantee, family.name, family.parameter)
+    facts = _facts(_guarantee(imported, source, consistency), family.name, family.parameter)
     try:
         is_held = family.model is not None or (family.is_users and family.name in registry.MODELS)
         named = registry.checker(family.checker) if not is_held else None
@@ -65,7 +73,20 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
             cause=Cause.FAILED,
         )
         verdicts = [doubt]
-    return conclude(imported.history, facts, tuple(_in_file(verdict, imported.history) for verdict in verdicts))
+    return conclude(imported.history, facts, tuple(_in_file(verdict, imported) for verdict in verdicts))
+
+
+def _guarantee(imported: Imported, source: str, consistency: str | None) -> str:
+    """Return what the history is held to; raises UsageError for what nobody can tell without times."""
+    guarantee = consistency or imported.family.guarantee
+    if imported.has_times or imported.family.name not in TRANSACTIONS or guarantee not in _BY_TIME:
+        return guarantee
+    if consistency is None:
+        return _WITHOUT_TIMES
+    raise UsageError(
+        f"{source}: {consistency} orders transactions of different sessions by time, and this file has no times",
+        hint=f"--consistency {_WITHOUT_TIMES}, causal, read-atomic, ...",
+    )
 
 
 def _placed(message: str, history: ImportedHistory) -> str:
@@ -74,12 +95,14 @@ def _placed(message: str, history: ImportedHistory) -> str:
     return message if in_file is None else _EVENT.sub(lambda match: in_file.place(int(match[1])), message)
 
 
-def _in_file(verdict: Verdict, history: ImportedHistory) -> Verdict:
-    """Add to each witness where the file has the answer that is at fault, and what stands there."""
-    in_file = history.in_file
+def _in_file(verdict: Verdict, imported: Imported) -> Verdict:
+    """Add to each witness where the file has the answer that is at fault, and what may explain it."""
+    history, in_file = imported.history, imported.history.in_file
     answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
 
     def with_answer(witness: Witness) -> Witness:
+        if witness.anomaly in _OF_NOBODY and not imported.has_initial:
+            witness = msgspec.structs.replace(witness, steps=(*witness.steps, _WAS_THERE))
         match = _EVENT.search(witness.steps[0]) if witness.steps else None
         op = answers.get(int(match[1])) if match else None
         if op is None or op.complete_index is None or in_file is None:

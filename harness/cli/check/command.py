@@ -37,6 +37,7 @@ class _Flags:
     consistency: str | None
     order: str | None
     ignore: str | None
+    initial: tuple[str, ...]
 
     @property
     def tables_master(self) -> str | None:
@@ -52,7 +53,7 @@ EXAMPLES = (
     HelpExample("fencepost check night.edn histories --junit junit.xml", "Many files and folders: a table of verdicts"),
 )
 _GROUPS: Final = {
-    "A history FILE": ("form", "model", "keyed", "order", "ignore", "consistency", "report", "junit"),
+    "A history FILE": ("form", "model", "keyed", "order", "ignore", "initial", "consistency", "report", "junit"),
     "At any size, through Spark": ("use_spark", "spark_master"),
     "A second opinion": ("also", "also_command", "also_time_limit"),
 }
@@ -87,6 +88,12 @@ _GROUPS: Final = {
     help="file, index or time: what orders the operations where these differ. Default: guessed.",
 )
 @click.option("--ignore", metavar="F,F", help="Operations in EDN or JSON that are not the store's: left out.")
+@click.option(
+    "--initial",
+    multiple=True,
+    metavar="[KEY=]VALUE",
+    help="What was there before the first operation, of all keys or of one: 0, x=5, '[1, 2]'. Default: nothing.",
+)
 @click.option("--report", type=PathValue(), help="Write an HTML report to this file, which must not exist yet.")
 @click.option("--junit", type=PathValue(), help="Write a JUnit document to this file, with a test case for each FILE.")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask porcupine, knossos or elle too. May be repeated.")
@@ -135,6 +142,7 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
         consistency=flags.consistency,
         order=flags.order,
         ignore=tuple(filter(None, (flags.ignore or "").split(","))),
+        initial=_initial(flags.initial),
         spark_master=flags.tables_master,
         also=others.names if others is not None else (),
         page=flags.report is not None,
@@ -165,6 +173,14 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     from fencepost.harness.cli.check.run import judge_again
 
     return judge_again(folder, as_json=flags.as_json, others=others)
+
+
+def _initial(texts: tuple[str, ...]) -> dict[str | None, Any]:
+    if not texts:
+        return {}
+    from fencepost.harness.interchange.formats.initial import initial_values
+
+    return initial_values(texts)
 
 
 def _stands_for_many(folder: Path) -> bool:

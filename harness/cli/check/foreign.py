@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
-from fencepost.harness.history import FaultEvent, History, OpEvent, Outcome, pair
+from fencepost.harness.history import History
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
@@ -79,6 +79,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     consistency: str | None = None
     #: `file`, `index` or `time`; None: the first two decide, and a note says where they differ.
     order: str | None = None
+    #: What was there before the first operation: by key; None: of all others.
+    initial: dict[str | None, Any] = {}  # msgspec copies it
     #: Functions that are not the store's.
     ignore: tuple[str, ...] = ()
     #: Spark judges a table or a history in Parquet by its keys; None: this machine does.
@@ -97,6 +99,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             "--consistency": self.consistency,
             "--order": self.order,
             "--ignore": self.ignore or None,
+            "--initial": self.initial or None,
         }
         return tuple(name for name, value in given.items() if value is not None)
 
@@ -117,7 +120,11 @@ def takes_for_run(path: Path, reading: Reading) -> bool:
 
 
 def _takes_for_table(path: Path, reading: Reading) -> bool:
-    return reading.form in (None, "parquet") and reading.keyed is None and is_table(path)
+    if reading.form not in (None, "parquet") or reading.keyed is not None or not is_table(path):
+        return False
+    if reading.initial:
+        raise UsageError(f"{path}: --initial is for histories, not for tables", hint="give it a first operation")
+    return True
 
 
 class Judged(Protocol):
@@ -220,6 +227,10 @@ def judge(path: Path, reading: Reading) -> Judged:
         order=reading.order,
         ignore=reading.ignore,
     )
+    if reading.initial:
+        from fencepost.harness.interchange.formats.initial import with_initial
+
+        imported = with_initial(imported, reading.initial, str(path))
     return judge_imported(imported, path, reading.consistency)
 
 
@@ -277,30 +288,17 @@ def _not_drawn(judgement: "Judgement") -> int:
 
 def export(path: Path, form: str, output: Path | None) -> int:
     """Write the history of a run or of another tool in the form asked for; says what had no place in it."""
+    from fencepost.harness.interchange.formats.exported import EXPORTS
     from fencepost.harness.interchange.formats.imported import comment, origin_of
-    from fencepost.harness.interchange.formats.jepsen import write_edn
-    from fencepost.harness.interchange.formats.porcupine import write_porcupine
 
     history = _history(path)
-    lines: Iterable[str]
-    match form:
-        case "edn":
-            from_run = path.is_dir() and is_run(path)
-            head = [comment(origin_of(store.find_run_folder(path), history.events))] if from_run else []
-            lines = chain(head, write_edn(history.events))
-            lost = sum(type(event) not in (OpEvent, FaultEvent) for event in history.events)
-            what = "events that are neither operations nor faults"
-        case "porcupine":
-            operations = pair(history.events)
-            lines = write_porcupine(operations)
-            failed = sum(op.type is Outcome.FAIL for op in operations)
-            lost = failed + sum(type(event) is not OpEvent for event in history.events)
-            what = "events that are no operations, and operations that failed"
-        case _:
-            lines = (msgspec.json.encode(event).decode() + "\n" for event in history.events)
-            lost, what = 0, ""
+    chosen = EXPORTS[form]
+    lines = chosen.write(history.events)
+    if form == "edn" and path.is_dir() and is_run(path):
+        lines = chain([comment(origin_of(store.find_run_folder(path), history.events))], lines)
     _write(lines, output)
-    _err(f"{len(history.events)} events read" + (f"; left out: {lost} {what}" if lost else ""))
+    lost = chosen.lost(history.events)
+    _err(f"{len(history.events)} events read" + (f"; left out: {lost} {chosen.without}" if lost else ""))
     return int(ExitCode.VALID)
 
 

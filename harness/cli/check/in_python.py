@@ -23,6 +23,7 @@ def check(
     consistency: str | None = None,
     format: str | None = None,
     keyed: bool | None = None,
+    initial: Any = None,
 ) -> "CheckedHistory":
     """Judge a history, as `fencepost check` does.
 
@@ -49,18 +50,23 @@ def check(
         consistency: of transactions, the model that they are held to: serializable, snapshot-isolation, ...
         format: as `--format`, for a path. None: recognised by the first bytes.
         keyed: as `--keyed`, for a path to EDN.
+        initial: what was there before the first operation, of all keys; or a dict of it by key.
 
     Raises:
         UsageError: the history cannot be judged; `message` says why and where, `hint` what to do.
     """
+    before = initial if isinstance(initial, dict) else {} if initial is None else {None: initial}
     if not isinstance(history, (str, Path)):
         if format is not None or keyed is not None:
             raise UsageError("format and keyed are for a path, and rows were given", hint="leave them out")
+        from fencepost.harness.interchange.formats.initial import with_initial
         from fencepost.harness.interchange.formats.rows import read_rows
 
         imported = read_rows(history, _ROWS, model=model)
+        imported = with_initial(imported, before, _ROWS)
         return CheckedHistory(judge_imported(imported, Path(_ROWS), consistency))
-    path, reading = Path(history), Reading(form=format, model=model, keyed=keyed, consistency=consistency)
+    path = Path(history)
+    reading = Reading(form=format, model=model, keyed=keyed, consistency=consistency, initial=before)
     if path.is_dir() and takes_for_run(path, reading):
         hint = f"its operations alone: give {path / 'history.parquet'}; by its plan: {command_line('check', path)}"
         raise UsageError(f"{path}: a run is judged by its plan", hint=hint)

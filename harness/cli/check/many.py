@@ -21,7 +21,7 @@ from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, 
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.cli.check.foreign import Judged, Reading, judge, print_document, takes_for_run
-from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
+from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT, text_form
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.results import run_folder as store
@@ -29,6 +29,9 @@ from fencepost.harness.verdict import Validity
 
 #: Endings of the files that are taken from a folder; a file that is named itself may have any.
 _ENDINGS: Final = (".edn", ".json", ".jsonl", ".parquet", ".gz", ".zst")
+#: Endings of text that may be anything: those are taken that begin like a history.
+_TEXTS: Final = (".log", ".txt")
+_BEGINNING: Final = 4096
 _REFUSED: Final = "refused"
 _FAILED: Final = "failed"
 _INDEX_BYTES: Final = 4
@@ -56,7 +59,15 @@ def histories_in(path: Path) -> list[Path]:
     if not path.is_dir() or _is_one(path):
         return [path]
     inside = sorted(child for child in path.iterdir() if not child.name.startswith("."))
-    return [one for child in inside if child.is_dir() or child.suffix in _ENDINGS for one in histories_in(child)]
+    return [one for child in inside if child.is_dir() or _is_history(child) for one in histories_in(child)]
+
+
+def _is_history(file: Path) -> bool:
+    if file.suffix not in _TEXTS:
+        return file.suffix in _ENDINGS
+    with suppress(OSError), file.open("rb") as text:
+        return text_form(text.read(_BEGINNING)) is not None
+    return False
 
 
 def _is_one(folder: Path) -> bool:

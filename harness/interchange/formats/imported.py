@@ -239,6 +239,10 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     keyed: bool
     #: The run from which it was exported, if the file names it.
     origin: Origin | None = None
+    #: Whether the file says which operations of different processes came one after the other.
+    has_times: bool = True
+    #: Whether the user said what was there before the first operation.
+    has_initial: bool = False
     #: What was guessed about the file.
     notes: tuple[str, ...] = ()
 
@@ -312,8 +316,9 @@ def _check_keyless(history: ImportedHistory, place: Callable[[int], str]) -> Non
         raise _wrong(place(named.invoke_index), f"a {named.f} of the key {named.key!r:.60}; expected it in the value")
 
 
-def _micros(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def micros_of(value: Any) -> list[Any]:
+    """Return the micro-operations of a transaction; of another value none."""
+    return [m for m in value if isinstance(m, list) and len(m) == 3] if isinstance(value, list) else []
 
 
 def _compared(op: Operation) -> Iterator[Any]:
@@ -323,7 +328,7 @@ def _compared(op: Operation) -> Iterator[Any]:
     elif op.f == "cas":
         yield from op.value
     elif op.f == "txn":
-        yield from (m[1] for m in _micros(op.value) if isinstance(m, list) and len(m) == 3)
+        yield from (micro[1] for micro in micros_of(op.value))
 
 
 def json_text(value: Any) -> str:

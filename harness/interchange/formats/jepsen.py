@@ -157,8 +157,11 @@ class _Reading:
 
     def _rows(self, functions: Iterable[str], kind: int) -> NDArray[np.int64]:
         """Return the clients' rows of this type and of these functions."""
-        ids = [i for i, name in self.functions.items() if name in functions]
-        return np.flatnonzero(self._clients & (self.columns.kind == kind) & np.isin(self.columns.function, ids))
+        of = np.zeros(len(self.columns.kind), np.bool_)
+        for i, name in self.functions.items():
+            if name in functions:
+                of |= self.columns.function == i
+        return np.flatnonzero(of & self._clients & (self.columns.kind == kind))
 
     def _samples(self, f: str, values: list[Any]) -> list[Any]:
         # The request of a transaction also shows what it does; a failed transaction may have nothing else.

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import Event, OpEvent
 from fencepost.harness.interchange.formats.edn import EdnEvents, edn_text, malformed
 from fencepost.harness.interchange.formats.operation_maps import OperationMap, ReadingChoices, from_rows
 
@@ -26,6 +27,21 @@ def read_json_rows(stream: BinaryIO, source: str, choices: ReadingChoices) -> tu
             raise malformed(source, line, column, "a text that is no Unicode, or values nested too deeply") from None
         rows.append(OperationMap(line, column, fields))
     return from_rows(rows, source, choices)
+
+
+def write_json(events: Iterable[Event]) -> Iterator[str]:
+    """Write one of Jepsen's operations per line, as elle-cli has them; leave out all other events."""
+    for event in events:
+        if type(event) is OpEvent:
+            row = {
+                "index": event.index,
+                "time": event.time_ns,
+                "type": event.type.value,
+                "process": event.process,
+                "f": "read" if event.f == "members" else event.f,
+                "value": event.value if event.key is None else [event.key, event.value],
+            }
+            yield json.dumps(row | ({} if event.error is None else {"error": event.error})) + "\n"
 
 
 def utf8(data: bytes, source: str) -> str:

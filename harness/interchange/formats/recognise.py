@@ -26,12 +26,19 @@ from fencepost.harness.interchange.formats.imported import (
     json_text,
     stated_origin,
 )
-from fencepost.harness.interchange.formats.operation_maps import ORDERS, ReadingChoices, read_edn_rows
+from fencepost.harness.interchange.formats.operation_maps import (
+    ORDERS,
+    MapReader,
+    ReadingChoices,
+    read_edn_rows,
+)
 
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
-FORMS: Final = ("edn", "json", "porcupine", "jsonl", "parquet")
+FORMS: Final = ("edn", "json", "log", "awdit", "plume", "porcupine", "jsonl", "parquet")
+#: Forms that are read as rows of Jepsen's operations.
+_ROWS: Final = ("edn", "json", "log", "awdit", "plume")
 STANDARD_INPUT: Final = "-"
 #: How long to wait for a writer of a named pipe.
 PIPE_WAIT_S: Final = 5
@@ -40,6 +47,14 @@ _PEEKED: Final = 64 << 10
 _PORCUPINE: Final = re.compile(rb'\{\s*"[^{}]*"(input|call)"\s*:|\{\s*"(input|call)"', re.IGNORECASE)
 
 
+#: By form of text, what its first lines look like.
+_TEXTS: Final = {
+    "log": re.compile(rb"^(?:.*[ \t])?(?:\d+|:nemesis)[ \t]+:(?:invoke|ok|fail|info)[ \t]+:", re.MULTILINE),
+    "awdit": re.compile(rb"\A\s*[rw][ \t]+\d+[ \t]+\d+[ \t\r]*(\n|\Z)"),
+    "plume": re.compile(rb"\A\s*[rw]\(\d+,\d+,\d+,-?\d+\)"),
+}
+#: Forms whose operations have no order but that of their sessions.
+_WITHOUT_TIMES: Final = frozenset({"awdit", "plume"})
 #: The compressions that are undone, by the first bytes.
 _GZIP: Final = b"\x1f\x8b"
 _ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -135,22 +150,20 @@ def _read(stream: BinaryIO, source: str, path: Path | None, wish: _Wish) -> Impo
                 f"{source}: cannot be unpacked: {error}", hint="the file is cut off or broken; copy or write it again"
             ) from None
     form = wish.form or _form_of(start, source)
-    if form not in ("edn", "json") and wish.keyed is not None:
+    if form not in _ROWS and wish.keyed is not None:
         raise UsageError(f"{source}: --keyed is an option for EDN only; {form} names its keys")
-    if form not in ("edn", "json") and wish.choices != ReadingChoices():
+    if form not in _ROWS and wish.choices != ReadingChoices():
         raise UsageError(
             f"{source}: --order and --ignore are options for Jepsen's operations, in EDN or JSON, not for {form}"
         )
-    if form in ("edn", "json"):
+    if form in _ROWS:
         from fencepost.harness.interchange.formats.jepsen import read_edn
 
         origin = stated_origin(start)
         keyed = origin.keyed if origin is not None and wish.keyed is None else wish.keyed
-        read_rows = read_edn_rows
-        if form == "json":
-            from fencepost.harness.interchange.formats.json_objects import read_json_rows as read_rows
+        read_rows = _row_reader(form)
         read = read_edn(buffered, source, model=wish.model, keyed=keyed, choices=wish.choices, read_rows=read_rows)
-        return msgspec.structs.replace(read, origin=origin, form=form)
+        return msgspec.structs.replace(read, origin=origin, form=form, has_times=form not in _WITHOUT_TIMES)
     if form == "porcupine":
         from fencepost.harness.interchange.formats.porcupine import read_porcupine
 
@@ -160,6 +173,19 @@ def _read(stream: BinaryIO, source: str, path: Path | None, wish: _Wish) -> Impo
             f"{source}: the format {form} can only be read from a file", hint="give the file's name, not compressed"
         )
     return _own(path, form, wish.model)
+
+
+def _row_reader(form: str) -> MapReader:
+    if form == "edn":
+        return read_edn_rows
+    if form == "json":
+        from fencepost.harness.interchange.formats.json_objects import read_json_rows
+
+        return read_json_rows
+    from fencepost.harness.interchange.formats import texts
+
+    readers = {"log": texts.read_log_rows, "awdit": texts.read_awdit_rows, "plume": texts.read_plume_rows}
+    return readers[form]
 
 
 def _unpacked(packed: "io.BufferedReader[Any]", start: bytes) -> "io.BufferedReader[Any]":
@@ -203,6 +229,11 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
     return Imported(history=history, form=form, keyed=keyed)
 
 
+def text_form(start: bytes) -> str | None:
+    """Recognise lines of text by their beginning; None for those of no history."""
+    return next((form for form, looks in _TEXTS.items() if looks.search(start)), None)
+
+
 def _form_of(start: bytes, source: str) -> str:
     """Recognise the format by its first bytes; an empty file is an empty history in EDN."""
     if start.startswith(b"PAR1"):
@@ -216,7 +247,9 @@ def _form_of(start: bytes, source: str) -> str:
         return "porcupine"
     if not text or text[:1] in b"{[(#":
         return "edn"
+    if (named := text_form(start)) is not None:
+        return named
     raise UsageError(
-        f"{source}: line 1, column 1: not the start of a history; expected EDN, JSON or Parquet",
+        f"{source}: line 1, column 1: not the start of a history; expected EDN, JSON, a log or Parquet",
         hint=f"instead of Jepsen's {JEPSEN_BINARY} give {JEPSEN_EDN}; --format names the format: {', '.join(FORMS)}",
     )

@@ -109,7 +109,7 @@ def test_standard_input(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (b"\x7fELF", ["line 1, column 1: not the start of a history; expected EDN, JSON or Parquet"]),
+        (b"\x7fELF", ["line 1, column 1: not the start of a history; expected EDN, JSON, a log or Parquet"]),
         (b"PAR1 and no more", ["to be read as parquet, the file's name must end in .parquet"]),
         (_VALID[:-40], ["it is truncated", "hint: nothing of this history was judged"]),
         (edn("0(w1 0) 1(w:a"), ["line 3, column 1: the value :a is a keyword; expected an integer as in line 1"]),
