@@ -36,9 +36,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Validity, VerdictProof
 
-#: By checker: its operations as registers.
-Registers = Mapping[str, Callable[[Sequence[Operation]], Columns]]
-_REGISTERS: Final[Registers] = {"linearizable": lambda operations: encode(operations, CAS_REGISTER)}
+_REGISTERS: Final = "linearizable"
 #: By checker: its kind of object.
 _OBJECTS: Final = {
     kind.name: kind
@@ -83,13 +81,12 @@ class _Window(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[tuple[int, int], ...]
 
 
-def confirm(history: History, document: Mapping[str, Any], *, registers: Registers | None = None) -> int:
+def confirm(history: History, document: Mapping[str, Any]) -> int:
     """Check every proof of a verdict, or of all verdicts of a document.
 
     Args:
         history: what was judged.
         document: the verdict, or what has "verdicts".
-        registers: by further checkers, what makes registers of their operations.
 
     Returns:
         The number of proofs, all of which hold.
@@ -103,11 +100,10 @@ def confirm(history: History, document: Mapping[str, Any], *, registers: Registe
         verdicts = msgspec.convert(given, list[_Kept])
     except msgspec.ValidationError as error:
         raise UsageError(f"the verdict cannot be read: {error}") from None
-    by_checker = {**_REGISTERS, **(registers or {})}
-    return sum(_confirmed(history, verdict, by_checker) for verdict in verdicts)
+    return sum(_confirmed(history, verdict) for verdict in verdicts)
 
 
-def _confirmed(history: History, verdict: _Kept, registers: Registers) -> int:
+def _confirmed(history: History, verdict: _Kept) -> int:
     proofs = (*verdict.proofs, *(w.proof for w in verdict.witnesses if w.proof is not None))
     if not proofs and verdict.validity is not Validity.INVALID:
         return 0
@@ -115,7 +111,7 @@ def _confirmed(history: History, verdict: _Kept, registers: Registers) -> int:
     own = operations if kind is None else [op for op in operations if op.f in kind.functions]
     strange = impossible_answers(_IMPOSSIBLE.get(verdict.checker, nothing_impossible), own)
     if not strange:
-        return _confirmed_rest(history, verdict, proofs, registers)
+        return _confirmed_rest(history, verdict, proofs)
     if verdict.validity is not Validity.INVALID:
         raise ProofFails(f"{verdict.checker}: the operation of event {min(strange)} has an impossible answer")
     answers = [proof for proof in proofs if proof.kind == ANSWER]
@@ -123,12 +119,12 @@ def _confirmed(history: History, verdict: _Kept, registers: Registers) -> int:
         raise ProofFails(f"{verdict.checker}: the answer to the operation of event {min(wrong)} is possible")
     rest = tuple(proof for proof in proofs if proof.kind != ANSWER)
     aside = history.with_operations(set_aside(operations, strange))
-    return len(answers) + (_confirmed_rest(aside, verdict, rest, registers) if rest or not answers else 0)
+    return len(answers) + (_confirmed_rest(aside, verdict, rest) if rest or not answers else 0)
 
 
-def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[VerdictProof], registers: Registers) -> int:
-    if verdict.checker in registers:
-        rows = _Registers(registers[verdict.checker](history.operations))
+def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[VerdictProof]) -> int:
+    if verdict.checker == _REGISTERS:
+        rows = _Registers(encode(history.operations, CAS_REGISTER))
         check: Callable[[VerdictProof], str | None] = rows.wrong
         if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
             raise ProofFails(f"{verdict.checker}: invalid without a proof")

@@ -80,6 +80,8 @@ class PartitionView:
         self._join_scans()
         self.final_order: Final = sorted(self.final)
         self.begun: Final = self._begun()
+        #: When its leader last changed.
+        self.changed_ns: Final = self.begun[-1].at_ns if len(self.begun) > 1 else -1
 
     def epoch_of(self, append: Operation) -> int | None:
         """Return the epoch in which an acknowledged append was made: the record's own, else that of the reply."""

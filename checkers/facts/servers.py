@@ -2,7 +2,7 @@
 
 The tables say what faults certainly did: nodes that stood still, links that carried nothing. Of a quorum they say when
 the voters that ran, and the links that carried packets, were certainly not full. Durability is put to the test only by
-what something could have taken away, so `touches_others` and `last_fault_ns` say what a run disturbed.
+what something could have taken away, so `touches_others` and `Risk` say what a run disturbed.
 """
 
 import re
@@ -35,6 +35,9 @@ from fencepost.harness.history import (
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import CATCH_UPS, CUTS, FAULTS, QUORUM_LOSSES, SERVER_ENDS, STOPS
 from fencepost.harness.verdict.figures import Cut
+
+#: After the end of every run.
+_NEVER_NS: Final = 1 << 62
 
 
 class ServerExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -476,21 +479,22 @@ def sized_beliefs(history: History, subject: str) -> list[SizedBelief]:
     return beliefs
 
 
-def plans_no_fault(facts: Facts) -> bool:
-    """Whether the plan asks for no fault at all: such a run is judged by everything that it has."""
-    return all(kind.split(":")[0].strip() in ("", "none") for kind in facts.nemesis)
+class Risk:
+    """By when the last disturbance was over: what nothing could have taken away says nothing about durability.
 
+    `changed_ns` is when the leader last changed. Faults count that stopped one of `nodes`, or cut one of their links.
+    A run whose plan asks for no fault is judged by everything that it has.
+    """
 
-def last_fault_ns(history: History, nodes: Set[str]) -> int:
-    """Return when the last fault that stopped one of `nodes`, or cut one of their links, was over; -1 without any."""
-    return max(
-        (
-            history.possible(fault)[1]
-            for fault in history.faults
-            if fault.outcome is FaultOutcome.INSTALLED and _touches(fault, nodes)
-        ),
-        default=-1,
-    )
+    def __init__(self, history: History, facts: Facts, nodes: Set[str], changed_ns: int = -1) -> None:
+        plans_none = all(kind.split(":")[0].strip() in ("", "none") for kind in facts.nemesis)
+        installed = (f for f in history.faults if f.outcome is FaultOutcome.INSTALLED and _touches(f, nodes))
+        over_ns = max((history.possible(fault)[1] for fault in installed), default=-1)
+        self._until_ns: Final = _NEVER_NS if plans_none else max(changed_ns, over_ns)
+
+    def runs(self, operation: Operation, changed_ns: int = -1) -> bool:
+        """Whether something that could take its effect away came after it was sent; `changed_ns`: its own leader."""
+        return operation.invoked_ns < max(self._until_ns, changed_ns)
 
 
 def touches_others(fault: FaultSpan, node: str) -> bool:

@@ -11,9 +11,9 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.partitions import PartitionView, partitions
+from fencepost.checkers.facts.servers import Risk
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
 from fencepost.checkers.log import findings as find
-from fencepost.checkers.log.risk import LACKS, LogRisk
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
@@ -22,7 +22,10 @@ from fencepost.harness.verdict.figures import Figures
 CHECKER: Final = "log"
 
 
-_Count = Callable[[PartitionView, LogRisk], int]
+#: What a rule lacked where nothing was at risk: an acknowledged append can be lost, moved or repeated when its
+#: partition's leader changes after it was sent, or when a fault touches a broker after that.
+LACKS: Final = "no partition's leader changed and no fault touched a broker after an append was sent"
+_Count = Callable[[PartitionView, Risk], int]
 
 
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,36 +36,40 @@ class _Question(msgspec.Struct, frozen=True, kw_only=True):
 
     guarantee: str
     broken: Callable[[PartitionView], Iterator[Finding]]
-    exposure: Callable[[PartitionView, LogRisk], list[Operation]]
+    exposure: Callable[[PartitionView, Risk], list[Operation]]
     exposure_of: str
     rules: dict[str, tuple[_Count, str]]
     #: Whether nothing can be said without the partition's whole final content.
     needs_final: bool = False
 
 
-def _acknowledged(view: PartitionView, risk: LogRisk) -> list[Operation]:
+def _acknowledged(view: PartitionView, risk: Risk) -> list[Operation]:
     unseen = {append.invoke_index for append in find.unseen(view)}
     passed = [a for a in view.acknowledged if a.invoke_index not in unseen] if view.scans else []
-    return [a for a in passed if risk.runs(view, a)]
+    return [a for a in passed if risk.runs(a, view.changed_ns)]
 
 
-def _seen_twice(view: PartitionView, risk: LogRisk) -> list[Operation]:
+def _seen_twice(view: PartitionView, risk: Risk) -> list[Operation]:
     """List the appends whose offset was acknowledged and read as well, and that something disturbed."""
-    return [append for append in view.acknowledged if append.position in view.values_at and risk.runs(view, append)]
+    return [
+        append
+        for append in view.acknowledged
+        if append.position in view.values_at and risk.runs(append, view.changed_ns)
+    ]
 
 
-def _polled_before(view: PartitionView, risk: LogRisk) -> list[Operation]:
+def _polled_before(view: PartitionView, risk: Risk) -> list[Operation]:
     """List the first poll of each record."""
     return [read for (offset, _), read in view.shown.items() if offset < view.covered_to and read.f != "scan"]
 
 
-def _first_read(view: PartitionView, risk: LogRisk) -> list[Operation]:
+def _first_read(view: PartitionView, risk: Risk) -> list[Operation]:
     """List the first read of each value whose append something disturbed."""
     appends = {append.value: append for append in view.appends}
     return [
         view.shown[offsets[0], value]
         for value, offsets in view.offsets_of.items()
-        if value not in appends or risk.runs(view, appends[value])
+        if value not in appends or risk.runs(appends[value], view.changed_ns)
     ]
 
 
@@ -111,7 +118,7 @@ QUESTIONS: Final = (
         exposure_of="records polled before the final scan that passes their offsets",
         rules={
             "vanished-read": (
-                lambda view, risk: sum(risk.runs(view, read) for read in _polled_before(view, risk)),
+                lambda view, risk: sum(risk.runs(read, view.changed_ns) for read in _polled_before(view, risk)),
                 "after a record was polled no partition's leader changed and no fault touched a broker",
             ),
             "phantom-record": (lambda view, risk: len(view.shown), "no record was read"),
@@ -153,7 +160,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n records read and appended.
     """
     views = partitions(history)
-    risk = LogRisk(history, facts, views)
+    risk = Risk(history, facts, {o.node for view in views for o in (*view.appends, *view.attempts)})
     verdicts = [_verdict(question, views, risk, history, facts) for question in QUESTIONS]
     counted = {name: rows(own) for name, own in _counted(views).items()}
     first = msgspec.structs.replace(
@@ -162,7 +169,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return [first, *verdicts[1:]]
 
 
-def _verdict(question: _Question, views: list[PartitionView], risk: LogRisk, history: History, facts: Facts) -> Verdict:
+def _verdict(question: _Question, views: list[PartitionView], risk: Risk, history: History, facts: Facts) -> Verdict:
     findings = [finding for view in views for finding in question.broken(view)]
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     return Findings(

@@ -14,10 +14,11 @@ from typing import Final, NamedTuple
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import is_ok, weak_reads
+from fencepost.checkers.facts.reigns import first_subject, reigns_of
+from fencepost.checkers.facts.servers import Risk
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, rule, seconds
 from fencepost.checkers.findings.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.checkers.storage.register_anomalies import describe
-from fencepost.checkers.storage.risk import LACKS, StoreRisk
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
@@ -25,6 +26,8 @@ CHECKER: Final = "set"
 GUARANTEE: Final = "no-lost-acknowledged-writes"
 EXPOSURE_OF: Final = "acknowledged elements that something disturbed, and that a strong read after healing had to show"
 READS: Final = frozenset({"members", "read-all"})
+#: What a rule lacked where nothing was at risk.
+LACKS: Final = "no leader changed and no fault touched a voting node after it was sent"
 
 
 def _read(op: Operation) -> None:
@@ -45,7 +48,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = {name: rows(own) for name, own in counted_in(sets).items()}
     weak = weak_reads(facts)
     findings = [] if weak else [finding for one in sets for finding in one.findings()]
-    risk = StoreRisk(history, facts)
+    later_epochs = reigns_of(history, first_subject(history, facts)).begins[1:]
+    changed_ns = max((begin.at_ns for begin in later_epochs), default=-1)
+    risk = Risk(history, facts, frozenset(facts.voters), changed_ns)
     due = [add for one in sets for add in one.exposed()]
     at_risk = [add for add in due if risk.runs(add)]
     return [
@@ -76,7 +81,7 @@ def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Do
 
 
 def _rules(
-    sets: Sequence["SetHistory"], risk: StoreRisk, weak: str, at_risk: int, findings: Sequence[Finding]
+    sets: Sequence["SetHistory"], risk: Risk, weak: str, at_risk: int, findings: Sequence[Finding]
 ) -> tuple[Rule, ...]:
     """The rules about elements, and how often each could have fired; what is lost was at risk, whatever is known."""
     lost = Counter(finding.anomaly for finding in findings)
@@ -135,7 +140,7 @@ class SetHistory:
         """How many elements strong reads show."""
         return len(frozenset[Value]().union(*self._members.values()))
 
-    def seen_before_the_last(self, risk: StoreRisk | None = None) -> int:
+    def seen_before_the_last(self, risk: Risk | None = None) -> int:
         """How many elements had been shown before the last strong read was invoked, and then were at `risk`."""
         last = self.reads[-1].invoke_index if self.reads else -1
         earlier = [o for o in self.reads if (o.complete_index or 0) < last and (risk is None or risk.runs(o))]

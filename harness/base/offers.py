@@ -45,8 +45,6 @@ KINDS: Final = (
     "models",
     # By system, the checkers that judge each of its runs, whatever the workload.
     "run_checkers",
-    # By checker, what makes registers of its operations, so that its proofs can be checked.
-    "registers",
     # For `fencepost list guarantees`: by checker, what it judges; by guarantee, the workload's options and the fault
     # without which nothing judges it.
     "judges",

@@ -304,9 +304,7 @@ def run_checkers(system: str) -> tuple[str, ...]:
 
 def confirm(history: History, document: Mapping[str, Any]) -> int:
     """Check the proofs of a verdict, or of a document's verdicts, as `checkers.confirm` does."""
-    # Each is loaded when it is called, since hardly any document has a verdict of its checker.
-    registers = {name: lambda rows, t=t: offers.attribute(t)(rows) for name, t in offers.targets("registers").items()}
-    return int(offers.attribute(CONFIRM)(history, document, registers=registers))
+    return int(offers.attribute(CONFIRM)(history, document))
 
 
 def confirmed(history: History, verdict: Verdict) -> bool:

@@ -34,7 +34,6 @@ CHECKERS: Final = {
 }
 _OF_EVERY_RUN: Final = ("zombie-controllers", "handover", "dual-write", "both-stores", "progress", "brokers")
 RUN_CHECKERS: Final = {"kafka-bridge": _OF_EVERY_RUN, "kafka-zk": _OF_EVERY_RUN, "kraft": _OF_EVERY_RUN}
-REGISTERS: Final = {"topic-names": "fencepost.systems.kafka.checkers.metadata.topic_names:as_registers"}
 JUDGES: Final = {
     "both-stores": ("both-stores-agree",),
     "consumer-groups": (

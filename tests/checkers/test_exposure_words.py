@@ -23,7 +23,7 @@ def said(source: str) -> Iterator[str]:
     """Every text that a module gives to a name, a field or an argument that says what its exposure counts."""
     for node in ast.walk(ast.parse(source)):
         match node:
-            case ast.keyword(arg="exposure_of", value=value):
+            case ast.keyword(arg="exposure_of" | "tested", value=value):
                 yield from _texts(value)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if "EXPOSURE_OF" in name:
                 yield from _texts(value)

@@ -1,13 +1,11 @@
 """What the members of each group did: joins, commits and reads of offsets, with the generation of each."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Final
 
+from fencepost.checkers.facts.newest import Newest
 from fencepost.harness.history import History, Operation, Outcome
 
-CHECKER: Final = "consumer-groups"
 _COMMITS: Final = frozenset({"offset-commit", "late-commit"})
 
 
@@ -15,24 +13,6 @@ def completed_ns(operation: Operation) -> int:
     """When an answered operation was answered."""
     assert operation.completed_ns is not None
     return operation.completed_ns
-
-
-def _greater(one: tuple[int, Operation], other: tuple[int, Operation]) -> tuple[int, Operation]:
-    return one if one[0] >= other[0] else other
-
-
-class Later:
-    """Which of some operations was answered before a moment and has the greatest of some number."""
-
-    def __init__(self, numbered: Sequence[tuple[int, Operation]]) -> None:
-        ordered = sorted(numbered, key=lambda item: completed_ns(item[1]))
-        self._at_ns = [completed_ns(operation) for _, operation in ordered]
-        self._greatest: list[tuple[int, Operation]] = list(accumulate(ordered, _greater))
-
-    def before(self, at_ns: int) -> tuple[int, Operation] | None:
-        """Return the greatest number with its operation, of those answered before this moment."""
-        at = bisect_left(self._at_ns, at_ns)
-        return self._greatest[at - 1] if at else None
 
 
 class ConsumerGroup:
@@ -46,10 +26,8 @@ class ConsumerGroup:
         self.commits: Final = [o for o in operations if o.f in _COMMITS]
         self.commit_of: Final = {o.value: o for o in self.commits}
         self.acknowledged: Final = [o for o in self.commits if o.type is Outcome.OK]
-        #: The highest generation that anybody had been told before a moment.
-        self.begun: Final = Later([(join.result[0], join) for join in self.joins])
         #: The commit that was sent last among those acknowledged before a moment.
-        self.newest: Final = Later([(commit.invoked_ns, commit) for commit in self.acknowledged])
+        self.newest: Final = Newest((commit.invoked_ns, completed_ns(commit), commit) for commit in self.acknowledged)
         self._own: Final[dict[int, list[Operation]]] = {}
         for join in self.joins:
             self._own.setdefault(join.process, []).append(join)

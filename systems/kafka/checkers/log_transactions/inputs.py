@@ -3,18 +3,19 @@
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
+from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.log_transactions.outcomes import disturbed, unread
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.outcomes import UNTOUCHED, disturbed, unread
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, OF_EACH, Sight, TransactionsView
 
-ONCE: Final = "transforms-exactly-once"
-TWICE: Final = "repeated-transform"
-MISSING: Final = "missing-transform"
-AHEAD: Final = "uncounted-transform"
-_NO_INPUT: Final = "no input was read"
-_LACKS: Final = "no fault touched a broker after an input was read"
+_ONCE: Final = "transforms-exactly-once"
+DISTURBED: Final = "transactions that read an input, and that something disturbed"
+TWICE, AHEAD, MISSING = (
+    Rule(checker=CHECKER, guarantee=_ONCE, anomaly=anomaly, tested=DISTURBED, lacks="no input was read")
+    for anomaly in ("repeated-transform", "uncounted-transform", "missing-transform")
+)
 
 
 def judge_inputs(history: History, view: TransactionsView, facts: Facts) -> Verdict:
@@ -32,23 +33,20 @@ def judge_inputs(history: History, view: TransactionsView, facts: Facts) -> Verd
     names = {p.operation.key for p in transforms}
     unasked = sorted(name for name in names if name is not None and name not in view.consumed)
     doubt = Doubt(Cause.UNDECIDED, f"nobody read at the end how far {', '.join(unasked)} had come") if unasked else None
-    return Findings(
-        checker=CHECKER,
-        guarantee=ONCE,
-        findings=findings,
+    outputs_seen = sum(map(len, outputs.values()))
+    records = sum(answer.result for answer in view.consumed.values())
+    return verdict(
+        facts,
+        *sorted_out((TWICE, AHEAD), findings, outputs_seen),
+        MISSING.tally([f for f in findings if f.anomaly == MISSING.anomaly], records),
         doubt=doubt or unread(view),
         exposed=rows(p.operation for p in exposed),
-        exposure_of="transactions that read an input, and that something disturbed",
-        untested=_LACKS if transforms else _NO_INPUT,
-        kept=f"{sum(o.result for o in view.consumed.values())} records of {len(outputs)} inputs were transformed once"
+        untested=UNTOUCHED if transforms else "no input was read",
+        kept=f"{records} records of {len(outputs)} inputs were transformed once"
         " each, and none beyond the committed offsets",
-        shown=few_of_each(findings, 2),
-        rules=(
-            *(rule(name, sum(map(len, outputs.values())), _NO_INPUT) for name in (TWICE, AHEAD)),
-            rule(MISSING, sum(answer.result for answer in view.consumed.values()), _NO_INPUT),
-        ),
+        shown_of_each=OF_EACH,
         counted={"transforms_ok": rows(p.operation for p in transforms if p.committed)},
-    ).verdict(facts)
+    )
 
 
 def _of_input(view: TransactionsView, name: str, outputs: dict[int, list[Sight]]) -> list[Finding]:
@@ -60,13 +58,13 @@ def _of_input(view: TransactionsView, name: str, outputs: dict[int, list[Sight]]
         if len(own) > 1:
             where = " and ".join(f"{sight.partition} at offset {sight.offset} ({sight.number})" for sight in own)
             both = (f"Of the record at offset {offset} of the input of {name}, transactions put records into {where}.",)
-            findings.append(Finding(anomaly=TWICE, operations=(*_distinct(makers), own[-1].read), steps=both))
+            findings.append(TWICE.finding(*_distinct(makers), own[-1].read, steps=both))
         if offset >= end:
             steps = (
                 f"Transaction {own[0].number} put a record of the input's offset {offset} into {own[0].partition}.",
                 f"The committed offset of {name} is {end} at the end: that record is still to be read.",
             )
-            findings.append(Finding(anomaly=AHEAD, operations=(makers[0], own[0].read, answer), steps=steps))
+            findings.append(AHEAD.finding(makers[0], own[0].read, answer, steps=steps))
     if view.unread:
         return findings
     for offset in range(end):
@@ -75,7 +73,7 @@ def _of_input(view: TransactionsView, name: str, outputs: dict[int, list[Sight]]
                 f"The committed offset of {name} is {end} at the end.",
                 f"No committed record of its input's offset {offset} stands in any partition.",
             )
-            findings.append(Finding(anomaly=MISSING, operations=(answer,), steps=lacking))
+            findings.append(MISSING.finding(answer, steps=lacking))
     return findings
 
 

@@ -1,23 +1,44 @@
 """Producers of one name: do earlier ones commit, and does what they leave behind come to an end?"""
 
+from collections.abc import Iterator
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import option_ns
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, duration, few_of_each, rule
+from fencepost.checkers.findings.finding import Doubt, Finding, by, duration
+from fencepost.checkers.rules import NothingOlder, Rule, Statement, says, verdict
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, PartitionLog, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, OF_EACH, PartitionLog, TransactionsView
 
-FENCED: Final = "transactional-producers-fenced"
-HANGING: Final = "no-hanging-transactions"
-COMMITTED: Final = "fenced-commit"
-TOKEN: Final = "reused-producer-token"
-HANGS: Final = "hanging-transaction"
-_NEVER_LATE: Final = "no producer asked for a commit after a later one of its name had begun"
-_ALONE: Final = "no producer began after another one of its name"
-_ALL_ENDED: Final = "every producer saw the end of each of its transactions"
+
+def _reused(before: Statement, begin: Statement) -> Iterator[str]:
+    assert isinstance(before.by, Operation) and isinstance(begin.by, Operation)
+    yield f"A producer of {begin.of} began {by(before.by)}, with token {before.low}."
+    later = duration(begin.asked_ns - before.known_ns)
+    yield f"{later} later another one began {by(begin.by)}, with token {begin.low}."
+
+
+COMMITTED: Final = Rule(
+    checker=CHECKER,
+    guarantee="transactional-producers-fenced",
+    anomaly="fenced-commit",
+    tested="commits that a producer was to ask for after a later one of its name had begun",
+)
+TOKEN: Final = NothingOlder(
+    guarantee="transactional-producers-fenced",
+    anomaly="reused-producer-token",
+    tested="producers that began after another one of their name",
+    strict=True,
+    steps=_reused,
+)
+HANGS: Final = Rule(
+    checker=CHECKER,
+    guarantee="no-hanging-transactions",
+    anomaly="hanging-transaction",
+    tested="transactions that their producer left without knowing their end",
+)
 
 
 def judge_fenced(view: TransactionsView, facts: Facts) -> Verdict:
@@ -30,45 +51,28 @@ def judge_fenced(view: TransactionsView, facts: Facts) -> Verdict:
             continue
         # The commit is asked for after the wait at the earliest.
         asked_ns = operation.invoked_ns + transaction.wait_ns
-        later = view.tokens[operation.key or ""].before(asked_ns)
-        if later is None or later[0] <= begun.result[0]:
+        later = view.tokens[operation.key].before(asked_ns)
+        if later is None or later.result[0] <= begun.result[0]:
             continue
         late.append(operation)
         if operation.type is Outcome.OK:
             steps = (
                 f"A producer of {operation.key} began {by(begun)}, with token {begun.result[0]}.",
-                f"A later one began {by(later[1])}, with token {later[0]}.",
-                f"{duration(asked_ns - completed_ns(later[1]))} after that, or later, the earlier one asked for the"
+                f"A later one began {by(later)}, with token {later.result[0]}.",
+                f"{duration(asked_ns - completed_ns(later))} after that, or later, the earlier one asked for the"
                 f" commit of transaction {transaction.number}, and it was acknowledged.",
             )
-            findings.append(Finding(anomaly=COMMITTED, operations=(begun, later[1], operation), steps=steps))
-    again: list[Operation] = []
-    for begin in view.begins:
-        before = view.tokens[begin.key or ""].before(begin.invoked_ns)
-        if before is None:
-            continue
-        again.append(begin)
-        if before[0] >= begin.result[0]:
-            again_steps = (
-                f"A producer of {begin.key} began {by(before[1])}, with token {before[0]}.",
-                f"{duration(begin.invoked_ns - completed_ns(before[1]))} later another one began {by(begin)}, with"
-                f" token {begin.result[0]}.",
-            )
-            findings.append(Finding(anomaly=TOKEN, operations=(before[1], begin), steps=again_steps))
+            findings.append(COMMITTED.finding(begun, later, operation, steps=steps))
     refused = [operation for operation in late if operation.error == "fenced"]
-    return Findings(
-        checker=CHECKER,
-        guarantee=FENCED,
-        findings=findings,
-        exposed=rows(late),
-        exposure_of="commits that a producer was to ask for after a later one of its name had begun",
-        untested=_NEVER_LATE,
+    return verdict(
+        facts,
+        COMMITTED.tally(findings, rows(late)),
+        TOKEN.judge(says(begin, begin.result[0]) for begin in view.begins),
         kept=f"of {len(late)} transactions whose commit came after a later producer had begun none was acknowledged,"
         f" {len(refused)} were refused as fenced",
-        shown=few_of_each(findings, 2),
-        rules=(rule(COMMITTED, len(late), _NEVER_LATE), rule(TOKEN, len(again), _ALONE)),
+        shown_of_each=OF_EACH,
         counted={"late_commits_refused": rows(refused)},
-    ).verdict(facts)
+    )
 
 
 def judge_hanging(view: TransactionsView, facts: Facts) -> Verdict:
@@ -79,21 +83,16 @@ def judge_hanging(view: TransactionsView, facts: Facts) -> Verdict:
     hanging = [partition for partition in unstable if _waited_ns(view, partition) > after_ns]
     pending = [partition.key for partition in unstable if partition not in hanging]
     unasked = [key for key in view.unread if key not in view.partitions or view.partitions[key].last_read is None]
-    doubt = None
-    if pending or unasked:
-        doubt = Doubt(Cause.UNDECIDED, f"the end of {', '.join(pending or unasked)} was not read for long enough")
-    return Findings(
-        checker=CHECKER,
-        guarantee=HANGING,
-        findings=[_hangs(view, partition) for partition in hanging],
-        doubt=doubt,
+    doubt = f"the end of {', '.join(pending or unasked)} was not read for long enough"
+    hangs = HANGS.tally([_hangs(view, partition) for partition in hanging], rows(open_ones))
+    return verdict(
+        facts,
+        hangs._replace(chances=len(open_ones) + len(hanging)),
+        doubt=Doubt(Cause.UNDECIDED, doubt) if pending or unasked else None,
         exposed=rows(open_ones),
-        exposure_of="transactions that their producer left without knowing their end",
-        untested=_ALL_ENDED,
         kept=f"{len(open_ones)} transactions that were left open had ended: committed readers reached the end of"
         f" {len(view.partitions)} partitions",
-        rules=(rule(HANGS, len(open_ones) + len(hanging), _ALL_ENDED),),
-    ).verdict(facts)
+    )
 
 
 def _waited_ns(view: TransactionsView, partition: PartitionLog) -> int:
@@ -110,18 +109,14 @@ def _hangs(view: TransactionsView, partition: PartitionLog) -> Finding:
         f"{duration(_waited_ns(view, partition))} after the last transaction could begin, a committed read of"
         f" {partition.key} {by(read)} ended at offset {stable}; the partition ends at {high}."
     ]
-    first = min(
-        (sight for own in partition.logged.values() for sight in own.values() if sight.offset >= stable),
-        key=lambda sight: sight.offset,
-        default=None,
-    )
+    beyond = [sight for own in partition.logged.values() for sight in own.values() if sight.offset >= stable]
+    first = min(beyond, key=lambda sight: sight.offset, default=None)
     transaction = None if first is None else view.transactions.get(first.number)
-    operations: tuple[Operation, ...] = (read,)
     if first is not None:
         steps.append(f"At offset {first.offset} stands a record of transaction {first.number}.")
-    if transaction is not None:
-        operation = transaction.operation
-        ended = f"{operation.type} ({operation.error})" if operation.error else operation.type
-        steps.append(f"That transaction of {operation.key} {by(operation)} ended {ended}.")
-        operations = (operation, read)
-    return Finding(anomaly=HANGS, operations=operations, steps=tuple(steps))
+    if transaction is None:
+        return HANGS.finding(read, steps=steps)
+    operation = transaction.operation
+    ended = f"{operation.type} ({operation.error})" if operation.error else operation.type
+    steps.append(f"That transaction of {operation.key} {by(operation)} ended {ended}.")
+    return HANGS.finding(operation, read, steps=steps)

@@ -5,10 +5,14 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.newest import Newest
+from fencepost.checkers.facts.positions import by_key
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
-from fencepost.systems.kafka.checkers.groups.members import Later, completed_ns
+from fencepost.systems.kafka.checkers.groups.members import completed_ns
 
 CHECKER: Final = "log-transactions"
+#: Of each anomaly so many become witnesses.
+OF_EACH: Final = 2
 _TRANSACTIONS: Final = frozenset({"transact", "transform", "late-record"})
 #: Refusals before anything of a transaction was sent.
 _UNSENT: Final = frozenset({"no-producer", "no-input", "not-connected", "not-sent"})
@@ -118,11 +122,11 @@ class TransactionsView:
             elif answered and operation.f == "consumed" and final is not None and operation.invoked_ns >= final[0]:
                 self.consumed[key] = operation
         self.partitions: Final = {key: PartitionLog(key, own, self.final_ns) for key, own in sorted(reads.items())}
-        by_name: dict[str, list[Operation]] = {}
-        for begin in self.begins:
-            by_name.setdefault(begin.key or "", []).append(begin)
-        #: By name: the greatest token that had been given before a moment.
-        self.tokens: Final = {name: Later([(begin.result[0], begin) for begin in own]) for name, own in by_name.items()}
+        #: By name: the producer with the greatest token that had been given before a moment.
+        self.tokens: Final = {
+            name: Newest((begin.result[0], completed_ns(begin), begin) for begin in own)
+            for name, own in by_key(self.begins).items()
+        }
         self._own: Final[dict[tuple[int, str], list[Operation]]] = {}
         for begin in self.begins:
             self._own.setdefault((begin.process, begin.key or ""), []).append(begin)

@@ -9,19 +9,12 @@ however far copies lag; how stale the answers were is a figure. Four verdicts:
   - "epochs-never-go-back", by the nodes' own claims.
 """
 
-from typing import Final
-
-import msgspec
-
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figures import Figures
 from fencepost.systems.kafka.checkers.metadata import converges, durable, epochs, forward
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
-from fencepost.systems.kafka.checkers.metadata.staleness import staleness, staleness_evidence, staleness_figures
-
-CHECKER: Final = "metadata"
+from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -40,12 +33,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n operations.
     """
     changes, incarnations = MetadataChanges(history, facts), Incarnations(history)
-    moved = forward.judge(changes, incarnations, facts, checker=CHECKER)
-    stale = staleness(history, facts, changes)
-    figures = Figures(others={**moved.figures.plain(), **staleness_figures(stale, len(changes.reads))})
     return [
-        durable.judge(history, changes, incarnations, facts, checker=CHECKER),
-        msgspec.structs.replace(moved, figures=figures, evidence={**moved.evidence, **staleness_evidence(stale)}),
-        converges.judge(history, changes, facts, checker=CHECKER),
-        epochs.judge(history, facts, checker=CHECKER),
+        durable.judge(history, changes, incarnations, facts),
+        forward.judge(changes, incarnations, staleness(history, facts, changes), facts),
+        converges.judge(history, changes, facts),
+        epochs.judge(history, facts),
     ]

@@ -20,7 +20,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, LogEntry, MigrationEvent, NodeLog
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import MetadataImage
@@ -37,13 +38,16 @@ from fencepost.systems.kafka.checkers.metadata.stored_metadata import (
 )
 from fencepost.systems.kafka.facts.controllers import COPIED, committed
 
-CHECKER: Final = "both-stores"
-GUARANTEE: Final = "both-stores-agree"
-GUARANTEES: Final = (GUARANTEE,)
-MISSING: Final = "missing-in-zookeeper"
-LEFT: Final = "left-in-zookeeper"
-OLD: Final = "old-in-zookeeper"
-_RULES: Final = (MISSING, LEFT, OLD)
+MISSING, LEFT, OLD = _RULES = [
+    Rule(
+        checker="both-stores",
+        guarantee="both-stores-agree",
+        anomaly=f"{how}-in-zookeeper",
+        tested="objects that were compared",
+        lacks="no offset in /migration stands for any metadata",
+    )
+    for how in ("missing", "left", "old")
+]
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
 
@@ -52,7 +56,7 @@ class _Difference(NamedTuple):
     """Since `offset` in /migration, which transaction `since` wrote, the stores differ; how they do at the last one."""
 
     path: str
-    anomaly: str
+    broken: Rule
     since: int
     offset: int
     wanted: Content | None
@@ -80,23 +84,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     offsets, wanted, held = both.at_last()
     paths = {path for path in {*wanted, *held} if is_known(path, held.get(path))}
     differences = both.since({path for path in paths if not same(wanted.get(path), held.get(path))})
-    counts = {name: sum(d.anomaly == name for d in differences) for name in _RULES}
-    lacks = "no offset in /migration stands for any metadata"
+    counts = Counter(difference.broken for difference in differences)
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=[_finding(history, difference) for difference in differences],
+        verdict(
+            facts,
+            *sorted_out(_RULES, [_finding(history, difference) for difference in differences], len(paths)),
             broken=f"of {len(paths)} objects {counts[MISSING]} are missing in ZooKeeper,"
             f" {counts[LEFT]} are only there, and {counts[OLD]} are others there",
-            exposure=len(paths),
-            exposure_of="objects that were compared",
-            untested=lacks,
-            rules=tuple(rule(name, len(paths), lacks) for name in _RULES),
             kept=f"{len(paths)} objects are the same in both stores at the last of {offsets} offsets in /migration:"
             f" {_by_kind(paths)}",
             figures={"offsets": offsets},
-        ).verdict(facts)
+        )
     ]
 
 
@@ -133,12 +131,12 @@ class _Both:
             wanted = znodes_of(image, differing)
             for path in differing:
                 one, other = wanted.get(path), there(held, path)
-                anomaly = MISSING if other is None else LEFT if one is None else OLD
+                broken = MISSING if other is None else LEFT if one is None else OLD
                 before = differences.pop(path, None)
                 if same(one, other):
                     continue
-                if before is None or before.anomaly != anomaly:
-                    before = _Difference(path, anomaly, transaction, offset, one, other)
+                if before is None or before.broken is not broken:
+                    before = _Difference(path, broken, transaction, offset, one, other)
                 differences[path] = before._replace(wanted=one, held=other)
         return sorted(differences.values(), key=lambda difference: (difference.since, difference.path))
 
@@ -177,10 +175,10 @@ def _finding(history: History, difference: _Difference) -> Finding:
     }
     steps = (
         f"Transaction {difference.since:#x} says in /migration that ZooKeeper has {where}.",
-        sentences[difference.anomaly],
+        sentences[difference.broken],
         "They still differ at the last offset in /migration.",
     )
-    return Finding(anomaly=difference.anomaly, steps=steps, from_ns=history.end_ns, to_ns=history.end_ns)
+    return difference.broken.on_disk(history, steps=steps)
 
 
 def _where_they_differ(one: Content | None, other: Content | None) -> tuple[str, str]:

@@ -16,12 +16,14 @@ V is certainly older than X when `last_by(V)` is before X was invoked. A setting
 wrote in this run, is as it was before the run: older than every change.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.newest import Newest
+from fencepost.checkers.facts.reigns import epoch_subject, reigns_of
+from fencepost.checkers.facts.servers import Risk
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
 from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS
@@ -109,21 +111,12 @@ class MetadataChanges:
         return self._by_key
 
 
-class Required:
-    """The newest change of one setting among those that had taken effect by some time; newest by invocation."""
+def newest_in_effect(changes: Iterable[MetadataChange]) -> Newest[MetadataChange]:
+    """The newest change of one setting, by invocation, among those that had taken effect by some time.
 
-    def __init__(self, changes: list[MetadataChange]) -> None:
-        effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
-        self._times = [c.first_by_ns or 0 for c in effective]
-        self._newest: list[MetadataChange] = []
-        for change in effective:
-            best = self._newest[-1] if self._newest else change
-            self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
-
-    def by(self, at_ns: int) -> MetadataChange | None:
-        """Return what a view that holds everything from before `at_ns` must show, if it shows nothing later."""
-        count = bisect_left(self._times, at_ns)
-        return self._newest[count - 1] if count else None
+    A view that holds everything from before that time must show it, if it shows nothing later.
+    """
+    return Newest((c.invoked_ns, c.first_by_ns, c) for c in changes if c.first_by_ns is not None)
 
 
 def view_of(key: str | None) -> str:
@@ -156,3 +149,16 @@ def completed(operation: Operation) -> int:
     """Return the time of the answer to an operation that was answered."""
     assert operation.completed_ns is not None
     return operation.completed_ns
+
+
+#: What a rule lacks where nothing was at risk.
+UNTOUCHED: Final = "the controller did not change, and no fault touched one, after a change was sent"
+
+
+def controller_risk(history: History, facts: Facts) -> Risk:
+    """What a new controller, or a fault that stopped a controller or a voter or cut one off, could have taken away."""
+    subject = epoch_subject(history)
+    reigns = None if subject is None else reigns_of(history, subject)
+    begins = [] if reigns is None else [begin.at_ns for begin in reigns.begins]
+    controllers = {*facts.voters, *(() if reigns is None else (reign.node for reign in reigns.reigns))}
+    return Risk(history, facts, controllers, max(begins) if len(begins) > 1 else -1)

@@ -9,13 +9,27 @@ from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
-from fencepost.harness.history import History, MigrationEvent, Operation, Outcome, Value
+from fencepost.checkers.findings.finding import Doubt
+from fencepost.checkers.rules import Agree, Rule, says, verdict
+from fencepost.harness.history import History, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
-GUARANTEE: Final = "metadata-converges"
-EXPOSURE_OF: Final = "settings and names that several nodes were asked for in the final phase, and answered"
+DIFFER: Final = Rule(
+    checker="metadata",
+    guarantee="metadata-converges",
+    anomaly="final-answers-differ",
+    tested="settings and names that several nodes were asked for in the final phase, and answered",
+)
+TWO_VIEWS: Final = Agree(
+    guarantee="metadata-converges",
+    anomaly="two-views-of-one-offset",
+    tested="answers at an offset that another answer about the setting names",
+    steps=lambda one, other: (
+        f"{one.by.node} answered that {one.by.key} is {one.low}, as of offset {one.by.position}.",
+        f"{other.by.node} answered that it is {other.low}, as of the same offset.",
+    ),
+)
 #: Nodes that answer so do not show views at all.
 _NO_VIEW: Final = frozenset({"unsupported-api"})
 _SHOWN_MAX: Final = 20
@@ -23,7 +37,7 @@ _SHOWN_MAX: Final = 20
 _Answers = dict[tuple[str, str | None], dict[str, Operation]]
 
 
-def judge(history: History, changes: MetadataChanges, facts: Facts, *, checker: str) -> Verdict:
+def judge(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
     """Judge whether all nodes gave the same answers in the final phase.
 
     Returns:
@@ -41,19 +55,12 @@ def judge(history: History, changes: MetadataChanges, facts: Facts, *, checker: 
     }
     silent = _silent(questions, _gone(history))
     seen = _propagation(changes)
-    findings = _contradictions(changes)
-    return Findings(
-        checker=checker,
-        guarantee=GUARANTEE,
-        findings=findings,
-        broken=f"{len(findings)} answers at one offset differ",
+    placed = [read for read in changes.reads if read.position is not None]
+    return verdict(
+        facts,
+        DIFFER.tally((), tuple(max(rows(last.values())) for last in compared.values())),
+        TWO_VIEWS.judge(says(read, repr(read.result), of=(read.key, read.position)) for read in placed),
         doubt=_doubt(compared, differing, silent),
-        exposed=tuple(max(rows(last.values())) for last in compared.values()),
-        exposure_of=EXPOSURE_OF,
-        rules=(
-            rule("final-answers-differ", len(compared), "no two nodes answered one question in the final phase"),
-            rule("two-views-of-one-offset", _at_one_offset(changes), "no two answers name one offset"),
-        ),
         kept=f"all nodes gave the same answers to {len(compared)} questions",
         figures={
             "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
@@ -65,7 +72,7 @@ def judge(history: History, changes: MetadataChanges, facts: Facts, *, checker: 
             "differing_count": tuple(max(rows(last.values())) for last in differing.values()),
             **{f"last_change_seen_after_ns.{node}": proof for node, (_, proof) in seen.items()},
         },
-    ).verdict(facts)
+    )
 
 
 def _doubt(compared: _Answers, differing: _Answers, silent: list[str]) -> Doubt | None:
@@ -110,33 +117,6 @@ def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[s
         "answers": {node: read.result for node, read in last.items()},
         "events": {"answers": rows(last.values())},
     }
-
-
-def _contradictions(changes: MetadataChanges) -> list[Finding]:
-    first: dict[tuple[str | None, int], Operation] = {}
-    findings: dict[tuple[str | None, int], Finding] = {}
-    for read in changes.reads:
-        if read.position is None:
-            continue
-        place = read.key, read.position
-        other = first.setdefault(place, read)
-        if _name(other.result) != _name(read.result) and place not in findings:
-            steps = (
-                f"{other.node} answered that {read.key} is {other.result!r}, as of offset {read.position}.",
-                f"{read.node} answered that it is {read.result!r}, as of the same offset.",
-            )
-            findings[place] = Finding(anomaly="two-views-of-one-offset", operations=(other, read), steps=steps)
-    return list(findings.values())
-
-
-def _at_one_offset(changes: MetadataChanges) -> int:
-    """Count the answers about a setting at an offset that an earlier answer about the setting also names."""
-    placed = [(read.key, read.position) for read in changes.reads if read.position is not None]
-    return len(placed) - len(set(placed))
-
-
-def _name(value: Value) -> str:
-    return repr(value)
 
 
 def _propagation(changes: MetadataChanges) -> dict[str, tuple[int, Rows]]:

@@ -21,18 +21,27 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
+from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.rules import Fate, Rule, Survives, verdict
 from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes
 from fencepost.systems.kafka.facts.controllers import committed
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
-CHECKER: Final = "dual-write"
-GUARANTEE: Final = "zookeeper-keeps-up"
-GUARANTEES: Final = (GUARANTEE,)
-LEFT_BEHIND: Final = "left-behind"
-LOST: Final = "lost-in-roll-back"
+LEFT_BEHIND: Final = Rule(
+    checker="dual-write",
+    guarantee="zookeeper-keeps-up",
+    anomaly="left-behind",
+    tested="changes that KRaft acknowledged ten seconds before the end or earlier",
+    lacks="KRaft acknowledged no change ten seconds before the end",
+)
+LOST: Final = Survives(
+    checker="dual-write",
+    guarantee="zookeeper-keeps-up",
+    anomaly="lost-in-roll-back",
+    tested="topics that KRaft acknowledged before the roll-back",
+)
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
@@ -75,24 +84,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     due = [change for change in changes if change.acknowledged_ns <= settled_ns] if healed_ns <= settled_ns else []
     late = [change for change in due if change.offset > reached]
     early = healed_ns > settled_ns
-    lacks = "KRaft acknowledged no change ten seconds before the end"
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=[_finding(history, change, reached) for change in late],
+        verdict(
+            facts,
+            LEFT_BEHIND.tally(
+                [_finding(history, change, reached) for change in late], rows(change.operation for change in due)
+            ),
             broken=f"{len(late)} of {len(due)} changes that KRaft acknowledged stand beyond offset {reached},"
             " the last one in /migration",
             doubt=Doubt(Cause.NO_EXPOSURE, "the last fault was healed less than ten seconds before the end")
             if early
             else None,
-            exposed=rows(change.operation for change in due),
-            exposure_of="changes that KRaft acknowledged ten seconds before the end or earlier",
-            untested=lacks,
-            rules=(rule(LEFT_BEHIND, len(due), lacks),),
             kept=f"/migration reached offset {reached}, beyond all {len(due)} changes that KRaft acknowledged",
             counted={"acknowledged": rows(change.operation for change in changes)},
-        ).verdict(facts)
+        )
     ]
 
 
@@ -106,20 +111,11 @@ def _rolled_back(history: History, facts: Facts) -> Verdict:
         for change in _changes(history, facts)
         if change.operation.key in only_made and change.acknowledged_ns <= back_ns
     ]
-    lost = [change for change in due if change.operation.key not in topics]
-    lacks = "KRaft acknowledged no topic before the roll-back"
-    return Findings(
-        checker=CHECKER,
-        guarantee=GUARANTEE,
-        findings=[_lost(change, back_ns) for change in lost],
-        broken=f"{len(lost)} of {len(due)} topics that KRaft acknowledged before the roll-back never came to ZooKeeper",
-        exposed=rows(change.operation for change in due),
-        exposure_of="topics that KRaft acknowledged before the roll-back",
-        untested=lacks,
-        rules=(rule(LOST, len(due), lacks),),
-        kept=f"all {len(due)} topics that KRaft acknowledged before the roll-back came to ZooKeeper",
-        counted={"acknowledged": rows(change.operation for change in due)},
-    ).verdict(facts)
+    fates = [
+        Fate(change.operation, True, None if change.operation.key in topics else _lost(change, back_ns))
+        for change in due
+    ]
+    return verdict(facts, LOST.judge(fates), counted={"acknowledged": rows(change.operation for change in due)})
 
 
 def _topics(entry: LogEntry) -> Iterator[str]:
@@ -156,7 +152,7 @@ def _finding(history: History, change: _Change, reached: int) -> Finding:
         f"KRaft acknowledged this change {waited_s:.1f} s before the end, at offset {change.offset} of its log.",
         f"The last transaction that wrote /migration says that ZooKeeper has everything up to offset {reached}.",
     )
-    return Finding(anomaly=LEFT_BEHIND, operations=(change.operation,), steps=steps)
+    return LEFT_BEHIND.finding(change.operation, steps=steps)
 
 
 def _lost(change: _Change, back_ns: int) -> Finding:
@@ -166,4 +162,4 @@ def _lost(change: _Change, back_ns: int) -> Finding:
         " its log.",
         "No transaction in the logs of the ZooKeepers names it.",
     )
-    return Finding(anomaly=LOST, operations=(change.operation,), steps=steps)
+    return LOST.finding(change.operation, steps=steps)

@@ -8,7 +8,7 @@ The margin of time allows for nodes that publish what they learn one setting aft
 Questions about names are passed on to the controller in charge. So a name is lost if the last answer of every node
 denies it, and one of these nodes is a controller, and no broker, that had shown a later name in this way.
 
-Only changes that something could have taken away count as tests (`metadata.risk`).
+Only changes that something could have taken away count as tests (`changes.controller_risk`).
 """
 
 from typing import Final
@@ -18,22 +18,36 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import (
+    UNTOUCHED,
     MetadataChange,
     MetadataChanges,
-    Required,
     completed,
+    controller_risk,
     direct_nodes,
+    newest_in_effect,
     view_of,
 )
-from fencepost.systems.kafka.checkers.metadata.risk import LACKS, ControllerRisk
 
 GUARANTEE: Final = "metadata-durable"
-EXPOSURE_OF: Final = "acknowledged changes that something disturbed, and that a later final view had to show"
 PUBLISHED_NS: Final = 1_000_000_000
+LOST, CONTRADICT = (
+    Rule(
+        checker="metadata",
+        guarantee=GUARANTEE,
+        anomaly=anomaly,
+        tested="acknowledged changes that something disturbed, and that a later final view had to show",
+        lacks=UNTOUCHED,
+    )
+    for anomaly in ("lost-acknowledged-change", "views-contradict")
+)
+REFUSED: Final = Rule(
+    guarantee=GUARANTEE, anomaly="refused-change-took-effect", tested="changes of a setting that were refused"
+)
 
 #: The operation by which a change was put to the test, and the change.
 _Due = tuple[Operation, Operation]
@@ -46,9 +60,7 @@ class _Evidence(msgspec.Struct, frozen=True):
     change: Operation
 
 
-def judge(
-    history: History, changes: MetadataChanges, incarnations: Incarnations, facts: Facts, *, checker: str
-) -> Verdict:
+def judge(history: History, changes: MetadataChanges, incarnations: Incarnations, facts: Facts) -> Verdict:
     """Judge "metadata-durable" by the answers of the final phase.
 
     Args:
@@ -56,7 +68,6 @@ def judge(
         changes: its changes of settings, with when each had certainly taken effect.
         incarnations: which run of a server answered.
         facts: voters, and the faults that the plan asks for.
-        checker: the name that stands in the verdict.
 
     Returns:
         A verdict that is `unknown` if nothing was read in the final phase, or if nothing disturbed a change.
@@ -64,36 +75,24 @@ def judge(
     Cost: O(n log n) for n operations.
     """
     final = _final(history, history.operations)
-    findings = [*_refused_but_shown(changes)]
     lost, due = _settings(final, changes, incarnations)
     lost_names, due_names = _names(history, final, incarnations, facts)
-    findings += [*lost, *lost_names]
     due += due_names
-    risk = ControllerRisk(history, facts)
-    exposed = [answer for answer, change in due if risk.runs(change)]
-    lacks = LACKS if due else "no final view was proven to be late enough"
-    acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
-    return Findings(
-        checker=checker,
-        guarantee=GUARANTEE,
-        findings=findings,
-        broken=f"{len(findings)} acknowledged changes are missing, or refused ones took effect",
-        doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
-        exposed=rows(exposed),
-        exposure_of=EXPOSURE_OF,
-        untested=lacks,
-        kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
-        rules=(
-            rule("lost-acknowledged-change", len(exposed), lacks),
-            rule("views-contradict", len(exposed), lacks),
-            rule(
-                "refused-change-took-effect",
-                sum(o.f == "alter" and o.type is Outcome.FAIL for o in history.operations),
-                "no change of a setting was refused",
-            ),
+    risk = controller_risk(history, facts)
+    counted = _counted(history, changes)
+    exposed = rows(answer for answer, change in due if risk.runs(change))
+    acknowledged = len(counted["alters_ok"]) + len(counted["creates_ok"])
+    return verdict(
+        facts,
+        *sorted_out((LOST, CONTRADICT), [*lost, *lost_names], exposed),
+        REFUSED.tally(
+            _refused_but_shown(changes), sum(o.type is Outcome.FAIL for o in history.operations if o.f == "alter")
         ),
-        counted=_counted(history, changes),
-    ).verdict(facts)
+        doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
+        untested=UNTOUCHED if due else "no final view was proven to be late enough",
+        kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
+        counted=counted,
+    )
 
 
 def _final(history: History, operations: list[Operation]) -> list[Operation]:
@@ -127,7 +126,7 @@ def _refused_but_shown(changes: MetadataChanges) -> list[Finding]:
                 f"{alter.node} refused to set {key} to {alter.value!r} ({alter.error}).",
                 f"{read.node} shows it nevertheless.",
             )
-            findings.append(Finding(anomaly="refused-change-took-effect", operations=(alter, read), steps=steps))
+            findings.append(REFUSED.finding(alter, read, steps=steps))
     return findings
 
 
@@ -135,7 +134,7 @@ def _settings(
     final: list[Operation], changes: MetadataChanges, incarnations: Incarnations
 ) -> tuple[list[Finding], list[_Due]]:
     """Return what was lost, and the answers that had to show a change."""
-    required = {key: Required(changes.of(key)) for key in changes.keys}
+    required = {key: newest_in_effect(changes.of(key)) for key in changes.keys}
     servers: dict[tuple[str, int, str], list[Operation]] = {}
     for read in final:
         incarnation = incarnations.of(read) if read.f == "describe" else None
@@ -149,7 +148,7 @@ def _settings(
         last = {read.key: read for read in reads}
         for read in last.values():
             proof = _proof(evidence, read)
-            due = required[read.key].by(proof.change.invoked_ns) if proof and read.key in required else None
+            due = required[read.key].before(proof.change.invoked_ns) if proof and read.key in required else None
             if proof is None or due is None:
                 continue
             answered.append((read, due.operation))
@@ -192,8 +191,8 @@ def _lost(read: Operation, due: MetadataChange, proof: _Evidence, elsewhere: Ope
     if elsewhere is not None and elsewhere.node != read.node:
         steps.append(f"{elsewhere.node} has it: two views of one log contradict each other.")
         shown.append(elsewhere)
-        return Finding(anomaly="views-contradict", operations=tuple(shown), steps=tuple(steps))
-    return Finding(anomaly="lost-acknowledged-change", operations=tuple(shown), steps=tuple(steps))
+        return CONTRADICT.finding(*shown, steps=steps)
+    return LOST.finding(*shown, steps=steps)
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -241,4 +240,4 @@ def _lost_name(create: Operation, proof: _Evidence, read: Operation, *, denied_b
         f"Later {proof.change.key} was taken, and {read.node} said so: so it knew everything up to there.",
         f"After that {', '.join(denied_by)} said that {create.key} is not taken; nothing gives names back.",
     )
-    return Finding(anomaly="lost-acknowledged-change", operations=(create, proof.change, proof.read, read), steps=steps)
+    return LOST.finding(create, proof.change, proof.read, read, steps=steps)

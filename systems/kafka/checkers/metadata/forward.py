@@ -4,30 +4,48 @@ A node went back when an answer shows a change that is certainly older than one 
 A change of unknown outcome may take effect late, and a forwarded one twice: only provable steps back count.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.newest import Newest
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import duration
+from fencepost.checkers.rules import NothingOlder, Statement, verdict
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, completed
-
-GUARANTEE: Final = "metadata-forward"
-EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown a change of it before"
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
+from fencepost.systems.kafka.checkers.metadata.staleness import Staleness, staleness_evidence, staleness_figures
 
 
-class _Seen(msgspec.Struct, frozen=True):
-    """The newest change of one setting that one server had shown, by invocation, and the read that showed it."""
+def _steps(before: Statement, read: Statement) -> Iterator[str]:
+    assert isinstance(before.by, Operation) and isinstance(read.by, Operation)
+    change, shown, now = before.because[-1], before.by.result, read.by.result
+    yield (
+        f"{read.by.node} answered that {read.by.key} is {shown!r}, which process {change.process} had set through "
+        f"{change.node}."
+    )
+    later = duration(read.asked_ns - before.known_ns)
+    yield f"{later} later the same server was asked again, and answered {now!r}."
+    yield (
+        f"{now!r} had been set, for good, before {shown!r} was asked for."
+        if read.because
+        else "It was so before the first change of this run, and nobody set it to that again."
+    )
 
-    change: MetadataChange
-    read: Operation
+
+WENT_BACK: Final = NothingOlder(
+    checker="metadata",
+    guarantee="metadata-forward",
+    anomaly="view-went-back",
+    tested="answered reads of a setting through a node that had shown a change of it before",
+    lacks="no node was read again after it had shown a change",
+    steps=_steps,
+)
 
 
-def judge(changes: MetadataChanges, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
-    """Judge whether each server's view only moved forward.
+def judge(changes: MetadataChanges, incarnations: Incarnations, stale: Staleness, facts: Facts) -> Verdict:
+    """Judge whether each server's view only moved forward; how `stale` answers were is told beside it.
 
     Returns:
         `invalid` if a server's answer lacks a change that the same run of the server had shown; `unknown` if no server
@@ -35,81 +53,41 @@ def judge(changes: MetadataChanges, incarnations: Incarnations, facts: Facts, *,
 
     Cost: O(n log n) for n operations.
     """
-    views: dict[tuple[str, int, str | None], list[Operation]] = {}
+    views: dict[object, list[Statement]] = {}
     straddling: list[Operation] = []
     for read in changes.reads:
         incarnation = incarnations.of(read)
         if incarnation is None:
             straddling.append(read)
-        else:
-            views.setdefault((read.node, incarnation, read.key), []).append(read)
-    findings: list[Finding] = []
-    exposed: list[Operation] = []
-    unprovable: list[Operation] = []
-    for reads in views.values():
-        steps_back, again, doubtful = _view(changes, reads)
-        findings += steps_back
-        exposed += again
-        unprovable += doubtful
-    findings.sort(key=lambda f: f.operations[-1].invoked_ns)
-    return Findings(
-        checker=checker,
-        guarantee=GUARANTEE,
-        findings=findings,
-        broken=f"{len(findings)} answers went back behind a change that the same server had shown",
-        exposed=rows(exposed),
-        exposure_of=EXPOSURE_OF,
-        untested="no node was read again after it had shown a change",
-        rules=(rule("view-went-back", len(exposed), "no node was read again after it had shown a change"),),
-        kept=f"{len(exposed)} answers went back behind no change that their node had shown",
+            continue
+        server, shown, high = (read.node, incarnation, read.key), changes.shown(read), changes.last_by(read)
+        # What it shows was made after its change was asked for, and for the last time by `last_by`.
+        low = shown.invoked_ns if shown else None
+        high = high if low is None or high is None else max(low, high)
+        statement = Statement(read, server, low, high, read.invoked_ns, completed(read))
+        views.setdefault(server, []).append(statement._replace(because=(shown.operation,) if shown else ()))
+    return verdict(
+        facts,
+        WENT_BACK.judge(statement for own in views.values() for statement in own),
         counted={
             "describes": rows(changes.reads),
             "describes_across_a_restart": rows(straddling),
-            "steps_back_not_provable": rows(unprovable),
+            "steps_back_not_provable": rows(read for own in views.values() for read in _doubtful(changes, own)),
         },
-    ).verdict(facts)
-
-
-def _view(changes: MetadataChanges, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:
-    """Return the steps back, the exposure and the doubtful steps of one server's answers about one setting."""
-    findings: list[Finding] = []
-    exposed: list[Operation] = []
-    doubtful: list[Operation] = []
-    answered = sorted(reads, key=completed)
-    newest: _Seen | None = None
-    at = 0
-    for read in reads:
-        while completed(answered[at]) < read.invoked_ns:
-            shown = changes.shown(answered[at])
-            if shown is not None and (newest is None or shown.invoked_ns > newest.change.invoked_ns):
-                newest = _Seen(shown, answered[at])
-            at += 1
-        if newest is None:
-            continue
-        exposed.append(read)
-        if read.result == newest.change.operation.value:
-            continue
-        last_by_ns = changes.last_by(read)
-        if last_by_ns is None:
-            shown = changes.shown(read)
-            if shown is not None and shown.first_by_ns is not None and shown.first_by_ns < newest.change.invoked_ns:
-                doubtful.append(read)
-        elif last_by_ns < newest.change.invoked_ns:
-            findings.append(_went_back(changes, newest, read))
-    return findings, exposed, doubtful
-
-
-def _went_back(changes: MetadataChanges, newest: _Seen, read: Operation) -> Finding:
-    before, change = newest.read, newest.change.operation
-    old = changes.shown(read)
-    steps = (
-        f"{read.node} answered that {read.key} is {before.result!r}, which process {change.process} had set through "
-        f"{change.node}.",
-        f"{duration(read.invoked_ns - completed(before))} later the same server was asked again, and answered "
-        f"{read.result!r}.",
-        f"{read.result!r} had been set, for good, before {before.result!r} was asked for."
-        if old is not None
-        else "It was so before the first change of this run, and nobody set it to that again.",
+        figures=staleness_figures(stale),
+        evidence=staleness_evidence(stale),
     )
-    shown = (change, before, read) if old is None else (old.operation, change, before, read)
-    return Finding(anomaly="view-went-back", operations=shown, steps=steps)
+
+
+def _doubtful(changes: MetadataChanges, answers: list[Statement]) -> Iterator[Operation]:
+    """Yield the reads of one server that show an older change than before, which may have been made once more."""
+    newest = Newest(
+        (statement.low, statement.known_ns, statement) for statement in answers if statement.low is not None
+    )
+    for statement in answers:
+        assert isinstance(statement.by, Operation)
+        before, shown = newest.before(statement.asked_ns), changes.shown(statement.by)
+        if before is None or statement.high is not None or shown is None or shown.first_by_ns is None:
+            continue
+        if before.low != shown.invoked_ns and shown.first_by_ns < before.low:
+            yield statement.by

@@ -27,7 +27,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.facts.controllers import (
@@ -40,15 +41,24 @@ from fencepost.systems.kafka.facts.controllers import (
 )
 from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
 
-CHECKER: Final = "handover"
-IN_ORDER: Final = "claims-in-order"
-LEFT: Final = "zookeeper-is-left"
-GUARANTEES: Final = (IN_ORDER, LEFT)
-SKIPPED: Final = "epoch-skipped"
-FELL: Final = "kraft-epoch-fell"
-OVERWRITTEN: Final = "migration-state-overwritten"
-STATE: Final = "partition-state-after-claim"
-WRITE: Final = "write-after-claim"
+SKIPPED: Final = Rule(
+    checker="handover",
+    guarantee="claims-in-order",
+    anomaly="epoch-skipped",
+    tested="elections and claims after the first one",
+    lacks="no election or claim came after another one",
+)
+FELL: Final = Rule(guarantee="claims-in-order", anomaly="kraft-epoch-fell", tested="claims after the first one")
+OVERWRITTEN, STATE, WRITE = _LEFT = [
+    Rule(
+        checker="handover",
+        guarantee="zookeeper-is-left",
+        anomaly=anomaly,
+        tested="transactions that earlier controllers or brokers asked for after a claim",
+        lacks="only the controller asked ZooKeeper for anything after a claim",
+    )
+    for anomaly in ("migration-state-overwritten", "partition-state-after-claim", "write-after-claim")
+]
 _MIGRATION: Final = "/migration"
 #: A topic's `partitions`, one of them, or its state, where a transaction names paths.
 _PARTITIONS: Final = re.compile(r"/brokers/topics/[^/]+/partitions(/|$)")
@@ -81,51 +91,37 @@ def _in_order(history: History, facts: Facts, reigns: Sequence[ControllerReign],
     """Judge the epochs of all elections and claims; `by_hand`: epochs that a person set, by their transactions."""
     claims = [reign for reign in reigns if reign.kraft_epoch is not None]
     skipped = [
-        _finding(history, SKIPPED, (_shown(before), _shown(after)), (after.node,))
+        SKIPPED.on_disk(history, after.node, steps=(_shown(before), _shown(after)))
         for before, after in pairwise(reigns)
         if after.epoch
         != 1 + max([before.epoch, *(epoch for at, epoch in by_hand.items() if before.at < at < after.at)])
     ]
     fell = [
-        _finding(history, FELL, (_shown(before), _shown(after)), (after.node,))
+        FELL.on_disk(history, after.node, steps=(_shown(before), _shown(after)))
         for before, after in pairwise(reigns)
         if before.kraft_epoch is not None and after.kraft_epoch is not None and after.kraft_epoch < before.kraft_epoch
     ]
-    return Findings(
-        checker=CHECKER,
-        guarantee=IN_ORDER,
-        findings=[*skipped, *fell],
+    return verdict(
+        facts,
+        SKIPPED.tally(skipped, len(reigns) - 1),
+        FELL.tally(fell, len(claims) - 1),
         broken=f"{len(skipped) + len(fell)} elections or claims are out of order",
-        exposure=len(reigns) - 1,
-        exposure_of="elections and claims after the first one",
-        untested="no election or claim came after another one",
-        rules=(
-            rule(SKIPPED, len(reigns) - 1, "no election or claim came after another one"),
-            rule(FELL, len(claims) - 1, "no claim came after another one"),
-        ),
         kept=f"{len(reigns)} elections and claims in order, {len(claims)} of them by KRaft controllers",
         figures={"elections": len(reigns) - len(claims), "claims": len(claims)},
-    ).verdict(facts)
+    )
 
 
 def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], every: Sequence[Deed]) -> Verdict:
     deeds = [deed for deed in every if deed.own is not deed.current and deed.entry.type not in _NO_WRITES]
     written = [deed for deed in deeds if deed.entry.type != "refused"]
-    anomalies = [_anomaly(deed.entry) for deed in written]
-    counts = {name: anomalies.count(name) for name in (OVERWRITTEN, STATE, WRITE)}
-    return Findings(
-        checker=CHECKER,
-        guarantee=LEFT,
-        findings=[_deed_finding(history, deed, name) for deed, name in zip(written, anomalies, strict=True)],
+    broken = [_rule_of(deed.entry) for deed in written]
+    counts = Counter(broken)
+    return verdict(
+        facts,
+        *sorted_out(_LEFT, [_deed_finding(history, d, r) for d, r in zip(written, broken, strict=True)], len(deeds)),
         broken=f"{len(written)} transactions of earlier controllers or brokers came after a claim,"
         f" {counts[OVERWRITTEN]} of them set {_MIGRATION}, {counts[STATE]} the state of a topic partition",
-        exposure=len(deeds),
-        exposure_of="transactions that earlier controllers or brokers asked for after a claim",
         untested=f"{len(claims)} claims, and only the controller asked ZooKeeper for anything after one",
-        rules=tuple(
-            rule(name, len(deeds), "only the controller asked ZooKeeper for anything after a claim")
-            for name in (OVERWRITTEN, STATE, WRITE)
-        ),
         kept=f"earlier controllers and brokers asked for {len(deeds)} transactions after a claim, and all were refused",
         figures=HandoverFigures(
             refused=len(deeds) - len(written),
@@ -134,7 +130,7 @@ def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], eve
             partition_states=counts[STATE],
             writes=_by_writer(every),
         ),
-    ).verdict(facts)
+    )
 
 
 def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
@@ -181,7 +177,7 @@ def _guard(entry: LogEntry) -> str:
     return "checks /controller_epoch" if "checked_version" in entry.fields else "checks no controller epoch"
 
 
-def _anomaly(entry: LogEntry) -> str:
+def _rule_of(entry: LogEntry) -> Rule:
     paths = [entry.fields.get("path", ""), *(change.split(" ", 1)[-1] for change in entry.fields.get("changes", ()))]
     if _MIGRATION in paths:
         return OVERWRITTEN
@@ -190,7 +186,7 @@ def _anomaly(entry: LogEntry) -> str:
     return WRITE
 
 
-def _deed_finding(history: History, deed: Deed, anomaly: str) -> Finding:
+def _deed_finding(history: History, deed: Deed, rule: Rule) -> Finding:
     fields = deed.entry.fields
     named = next((fields[name] for name in ("path", "changes", "resource_name", "topic", "name") if name in fields), "")
     what = f"{deed.entry.type} {named}".strip()
@@ -200,11 +196,7 @@ def _deed_finding(history: History, deed: Deed, anomaly: str) -> Finding:
         _shown(deed.current),
         f"Transaction {deed.entry.offset:#x} came after it, in the session of {deed.node}: {what}; {guard}.",
     )
-    return _finding(history, anomaly, steps, (deed.node, deed.current.node))
-
-
-def _finding(history: History, anomaly: str, steps: tuple[str, ...], nodes: tuple[str, ...]) -> Finding:
-    return Finding(anomaly=anomaly, steps=steps, nodes=nodes, from_ns=history.end_ns, to_ns=history.end_ns)
+    return rule.on_disk(history, deed.node, deed.current.node, steps=steps)
 
 
 def _shown(reign: ControllerReign) -> str:

@@ -8,11 +8,26 @@ logs part below them withdraws what was committed, and so does one that tells an
 from typing import Final, NamedTuple
 
 from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.rules import Rule
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 
-MISSED: Final = "listener-missed-offset"
-FELL: Final = "listener-epoch-fell"
-WITHDRAWN: Final = "committed-entry-withdrawn"
+CHECKER: Final = "metadata-listeners"
+ORDER: Final = "metadata-listener-order"
+MISSED: Final = Rule(
+    checker=CHECKER,
+    guarantee=ORDER,
+    anomaly="listener-missed-offset",
+    tested="answers that told a listener of entries",
+    lacks="no listener was told of an entry",
+)
+FELL: Final = Rule(
+    guarantee=ORDER, anomaly="listener-epoch-fell", tested="entries of which a listener was told after another one"
+)
+WITHDRAWN: Final = Rule(
+    guarantee=ORDER,
+    anomaly="committed-entry-withdrawn",
+    tested="committed entries that were told again, and answers by later leaders",
+)
 
 
 class Told(NamedTuple):
@@ -41,7 +56,9 @@ class HeardLog:
         self.committed: Final[dict[int, Told]] = {}
         self.known_by: Final[dict[int, Operation]] = {}
         self.snapshots: Final[list[Snapshot]] = []
-        self.findings: Final[list[Finding]] = []
+        self.missed: Final[list[Finding]] = []
+        self.fell: Final[list[Finding]] = []
+        self.withdrawn: Final[list[Finding]] = []
         #: Answers with entries, and those that said that the logs part.
         self.with_entries: Final[list[Operation]] = []
         self.parted: Final[list[Operation]] = []
@@ -99,7 +116,7 @@ class HeardLog:
                 f"{self.name} was told of the entry at offset {entry.offset - 1}, of epoch {before.entry.epoch}.",
                 f"The next one, at offset {entry.offset}, has epoch {entry.epoch}.",
             )
-            self.findings.append(Finding(anomaly=FELL, operations=_both(before.by, answer), steps=steps))
+            self.fell.append(FELL.finding(*_both(before.by, answer), steps=steps))
         known = self.committed.get(entry.offset)
         self.told_again += known is not None
         if known is not None and known.entry != entry:
@@ -107,7 +124,7 @@ class HeardLog:
                 f"{self.name} was told of {shown(known.entry)} at offset {entry.offset}, as committed.",
                 f"Later {answer.node} told it {shown(entry)} at the same offset.",
             )
-            self.findings.append(Finding(anomaly=WITHDRAWN, operations=_both(known.by, answer), steps=steps))
+            self.withdrawn.append(WITHDRAWN.finding(*_both(known.by, answer), steps=steps))
         self._held[entry.offset] = Told(entry, answer)
         self._end = max(self._end, entry.offset + 1)
 
@@ -121,7 +138,7 @@ class HeardLog:
                 f"{self.name} was told of {shown(first.entry)} at offset {gone[0]}, as committed.",
                 f"Later {answer.node} said that its log has nothing of that: epoch {epoch} ends at offset {end}.",
             )
-            self.findings.append(Finding(anomaly=WITHDRAWN, operations=_both(first.by, answer), steps=steps))
+            self.withdrawn.append(WITHDRAWN.finding(*_both(first.by, answer), steps=steps))
         self._drop(keeps)
 
     def _drop(self, offset: int) -> None:
@@ -134,7 +151,7 @@ class HeardLog:
             f"{self.name} asked {answer.node} for the entries from offset {answer.value[0]} on.",
             f"After those below offset {expected} it was told of {shown(entry)} at offset {entry.offset}.",
         )
-        self.findings.append(Finding(anomaly=MISSED, operations=(answer,), steps=steps))
+        self.missed.append(MISSED.finding(answer, steps=steps))
 
 
 def heard_logs(history: History) -> list[HeardLog]:

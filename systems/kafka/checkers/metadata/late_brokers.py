@@ -1,20 +1,110 @@
-"""Late brokers: whose answers lack what another broker had named long before, and who counts them as alive."""
+"""Late brokers: whose answers lack what another broker had named long before, and who counts them as alive.
 
+An epoch is known from the first answer on that names it or a later one. Epochs of a partition only grow, so which state
+is the later one needs no clock.
+"""
+
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, Final
+
+import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
+from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.broker_views import KnownEpochs, Lack, ViewAnswer, late_episodes
+from fencepost.systems.kafka.broker_view import BrokerView
+from fencepost.systems.kafka.checkers.metadata.changes import completed
 
 CHECKER: Final = "partition-states"
-FRESH: Final = "partition-states-fresh"
-FENCED: Final = "stale-broker-is-fenced"
+STALE: Final = Rule(
+    checker=CHECKER,
+    guarantee="partition-states-fresh",
+    anomaly="stale-partition-state",
+    tested="answers asked for long after a leader had changed",
+    lacks="no leader had changed long enough before an answer",
+)
+NOT_FENCED: Final = Rule(
+    checker=CHECKER,
+    guarantee="stale-broker-is-fenced",
+    anomaly="stale-broker-not-fenced",
+    tested="answers of other brokers on whether one that had to be fenced by then was alive",
+)
 
-STALE: Final = "stale-partition-state"
-NOT_FENCED: Final = "stale-broker-not-fenced"
+
+class ViewAnswer(msgspec.Struct, frozen=True):
+    """One answer: the operation and what it says."""
+
+    operation: Operation
+    says: BrokerView
+
+    @property
+    def asked_ns(self) -> int:
+        return self.operation.invoked_ns
+
+    @property
+    def answered_ns(self) -> int:
+        return completed(self.operation)
+
+    @property
+    def node(self) -> str:
+        return self.operation.node
+
+    def epoch(self, partition: int) -> int:
+        """The epoch that it names; -1 where it does not know the partition."""
+        return next((state.epoch for state in self.says.partitions if state.partition == partition), -1)
+
+
+class Lack(msgspec.Struct, frozen=True):
+    """`view` lacks an epoch of `partition` that `known` had named before; the longest known of those that it lacks."""
+
+    view: ViewAnswer
+    partition: int
+    known: ViewAnswer
+
+    @property
+    def age_ns(self) -> int:
+        return self.view.asked_ns - self.known.answered_ns
+
+
+class KnownEpochs:
+    """Since when each epoch is known: for each partition the answers that named a later epoch than all before."""
+
+    def __init__(self, views: Sequence[ViewAnswer]) -> None:
+        self._first: Final[dict[int, list[tuple[int, ViewAnswer]]]] = {}
+        for view in sorted(views, key=lambda v: v.answered_ns):
+            for state in view.says.partitions:
+                own = self._first.setdefault(state.partition, [])
+                if not own or state.epoch > own[-1][0]:
+                    own.append((state.epoch, view))
+
+    def lack(self, view: ViewAnswer) -> Lack | None:
+        """What an answer lacks for longest; None where it names the newest epochs that were known when it was asked."""
+        lacks = []
+        for state in view.says.partitions:
+            own = self._first[state.partition]
+            at = bisect_right(own, state.epoch, key=lambda known: known[0])
+            if at < len(own) and own[at][1].answered_ns < view.asked_ns:
+                lacks.append(Lack(view, state.partition, own[at][1]))
+        return max(lacks, key=lambda lack: lack.age_ns, default=None)
+
+    def could_lack(self, view: ViewAnswer, fresh_ns: int) -> bool:
+        """Whether some epoch beyond the first was known `fresh_ns` before this answer was asked for."""
+        return any(len(own) > 1 and own[1][1].answered_ns < view.asked_ns - fresh_ns for own in self._first.values())
+
+
+def late_episodes(views: Sequence[ViewAnswer], late: Sequence[Lack]) -> list[list[Lack]]:
+    """Group late answers of one broker between which it gave no other, in the order in which they were asked for."""
+    by_view = {lack.view.operation.invoke_index: lack for lack in late}
+    episodes: list[list[Lack]] = []
+    for node in dict.fromkeys(view.node for view in views):
+        own = (by_view.get(view.operation.invoke_index) for view in views if view.node == node)
+        episodes += [[*group] for is_late, group in groupby(own, key=bool) if is_late]  # type: ignore[list-item]
+    return sorted(episodes, key=lambda episode: episode[0].view.asked_ns)
 
 
 def judge_fresh(
@@ -27,15 +117,13 @@ def judge_fresh(
     by_node: dict[str, list[Lack]] = {}
     for lack in late:
         by_node.setdefault(lack.view.node, []).append(lack)
-    return Findings(
-        checker=CHECKER,
-        guarantee=FRESH,
-        findings=[_stale(episode) for episode in episodes],
+    return verdict(
+        facts,
+        msgspec.structs.replace(
+            STALE, tested=f"answers asked for more than {duration(fresh_ns)} after a leader had changed"
+        ).tally([_stale(episode) for episode in episodes], exposed),
         broken="" if oldest is None else f"{_brokers(by_node)}, the oldest {duration(oldest.age_ns)} late",
         exposed=exposed,
-        exposure_of=f"answers asked for more than {duration(fresh_ns)} after a leader had changed",
-        untested="no leader had changed long enough before an answer",
-        rules=(rule(STALE, len(exposed), "no leader had changed long enough before an answer"),),
         kept=f"no answer was more than {duration(fresh_ns)} late",
         counted={"stale_views": rows(lack.view.operation for lack in late)},
         figures={
@@ -43,7 +131,7 @@ def judge_fresh(
             "by_node": [_at_node(node, own) for node, own in sorted(by_node.items())],
         },
         evidence={"late_ns_max": () if oldest is None else _rows(oldest)},
-    ).verdict(facts)
+    )
 
 
 def _brokers(by_node: dict[str, list[Lack]]) -> str:
@@ -60,7 +148,7 @@ def _stale(episode: Sequence[Lack]) -> Finding:
         f"{len(episode)} answers of {view.node} in succession were late, from {seconds(episode[0].view.asked_ns)} to"
         f" {seconds(episode[-1].view.asked_ns)}.",
     )
-    return Finding(anomaly=STALE, operations=(oldest.known.operation, view.operation), steps=steps)
+    return STALE.finding(oldest.known.operation, view.operation, steps=steps)
 
 
 def judge_fenced(
@@ -91,20 +179,15 @@ def judge_fenced(
         tested += past_bound
         if past_bound and all(view.says.broker in other.says.live for other in others):
             findings.append(_alive(oldest, past_bound[-1]))
-    exposed = rows(view.operation for view in tested)
-    lacking = f"no broker's answers were late for longer than {duration(fenced_ns + fresh_ns)}"
-    return Findings(
-        checker=CHECKER,
-        guarantee=FENCED,
-        findings=findings,
+    return verdict(
+        facts,
+        NOT_FENCED.tally(findings, rows(view.operation for view in tested)),
+        exposed=rows(view.operation for view in tested),
+        untested=f"no broker's answers were late for longer than {duration(bound_ns)}",
         broken=f"{len(findings)} times a broker counted as alive whose answers had been late for longer than"
         f" {duration(fenced_ns)}",
-        exposed=exposed,
-        exposure_of="answers of other brokers on whether one that had to be fenced by then was alive",
-        untested=lacking,
-        rules=(rule(NOT_FENCED, len(exposed), lacking),),
         kept="the others stopped counting as alive each broker whose answers were late that long",
-    ).verdict(facts)
+    )
 
 
 def _alive(lack: Lack, other: ViewAnswer) -> Finding:
@@ -115,8 +198,7 @@ def _alive(lack: Lack, other: ViewAnswer) -> Finding:
         f" {view.says.broker}) as alive.",
         f"{view.node} lacked that epoch still later, {duration(lack.age_ns)} after it was known.",
     )
-    shown = (known.operation, other.operation, view.operation)
-    return Finding(anomaly=NOT_FENCED, operations=shown, steps=steps)
+    return NOT_FENCED.finding(known.operation, other.operation, view.operation, steps=steps, about=1)
 
 
 def _meanwhile(fresh: Sequence[ViewAnswer], lack: Lack) -> list[ViewAnswer]:

@@ -25,12 +25,16 @@ from itertools import combinations
 from typing import Final
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
+from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.systems.kafka.checkers.metadata.changes import UNTOUCHED, controller_risk
 from fencepost.systems.kafka.checkers.metadata.heard_log import (
+    CHECKER,
     FELL,
     MISSED,
+    ORDER,
     WITHDRAWN,
     HeardLog,
     Told,
@@ -38,15 +42,20 @@ from fencepost.systems.kafka.checkers.metadata.heard_log import (
     shown,
 )
 from fencepost.systems.kafka.checkers.metadata.placed_changes import ALWAYS_SHOWN, Name, change_name, entry_name
-from fencepost.systems.kafka.checkers.metadata.risk import LACKS, ControllerRisk
 
-CHECKER: Final = "metadata-listeners"
-ORDER: Final = "metadata-listener-order"
-COMPLETE: Final = "metadata-listener-complete"
-DIFFER: Final = "listeners-differ"
-FROM_DISK: Final = "listener-differs-from-disk"
-NOT_HEARD: Final = "change-not-heard"
-_SILENT: Final = "no listener was told of an entry"
+DIFFER: Final = Rule(
+    guarantee=ORDER, anomaly="listeners-differ", tested="committed entries that two listeners were told of"
+)
+FROM_DISK: Final = Rule(
+    guarantee=ORDER, anomaly="listener-differs-from-disk", tested="committed entries whose offset a disk holds"
+)
+NOT_HEARD: Final = Rule(
+    checker=CHECKER,
+    guarantee="metadata-listener-complete",
+    anomaly="change-not-heard",
+    tested="acknowledged changes that something disturbed, and that a listener was told of",
+    lacks="no listener was told of an acknowledged change",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -74,25 +83,18 @@ def _order(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     on_disk = sum(entry.offset in log.committed for log in logs for d in history.logs.values() for entry in d.entries)
     answers = [answer for log in logs for answer in log.with_entries]
     again = len(later) + len(parted) + sum(log.told_again for log in logs)
-    return Findings(
-        checker=CHECKER,
-        guarantee=ORDER,
-        findings=[*(finding for log in logs for finding in log.findings), *differ, *from_disk],
-        exposed=rows(answers),
-        exposure_of="answers that told a listener of entries",
-        untested=_SILENT,
-        rules=(
-            rule(MISSED, len(answers), _SILENT),
-            rule(FELL, max(0, entries - len(logs)), "no listener was told of two entries"),
-            rule(WITHDRAWN, again, "no listener was told again of what was committed, nor answered by a later leader"),
-            rule(DIFFER, shared, "no two listeners were told of the same offset"),
-            rule(FROM_DISK, on_disk, "no disk holds an offset that a listener was told of"),
-        ),
+    return verdict(
+        facts,
+        MISSED.tally([f for log in logs for f in log.missed], rows(answers)),
+        FELL.tally([f for log in logs for f in log.fell], max(0, entries - len(logs))),
+        WITHDRAWN.tally([f for log in logs for f in log.withdrawn], again),
+        DIFFER.tally(differ, shared),
+        FROM_DISK.tally(from_disk, on_disk),
         kept=f"{entries} committed entries were told in order, to {len(logs)} listeners; logs parted"
         f" {len(parted)} times, and later leaders answered {len(later)} times",
         counted={"answers_of_later_leaders": rows(later), "answers_that_parted": rows(parted)},
         figures={"entries_told": entries, "entries_compared_with_disks": on_disk},
-    ).verdict(facts)
+    )
 
 
 def _differences(logs: Sequence[HeardLog]) -> Iterator[Finding]:
@@ -104,7 +106,7 @@ def _differences(logs: Sequence[HeardLog]) -> Iterator[Finding]:
                     f"{one.name} was told by {mine.by.node} of {shown(mine.entry)} at offset {offset}, as committed.",
                     f"{other.name} was told by {theirs.by.node} of {shown(theirs.entry)} there, as committed.",
                 )
-                yield Finding(anomaly=DIFFER, operations=(mine.by, theirs.by), steps=steps)
+                yield DIFFER.finding(mine.by, theirs.by, steps=steps)
                 break
 
 
@@ -119,14 +121,14 @@ def _from_disk(log: HeardLog, disk: NodeLog) -> Iterator[Finding]:
                 f"{log.name} was told by {mine.by.node} of {shown(mine.entry)} at offset {offset}, as committed.",
                 f"After the run the disk of {disk.node} holds {shown(entry)} there.",
             )
-            yield Finding(anomaly=FROM_DISK, operations=(mine.by,), steps=steps)
+            yield FROM_DISK.finding(mine.by, steps=steps)
             return
 
 
 def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     changes = [o for o in history.operations if o.type is Outcome.OK and o.f in ("alter", "create")]
     named = [(change, name) for change in changes if (name := change_name(change)) is not None]
-    risk = ControllerRisk(history, facts)
+    risk = controller_risk(history, facts)
     findings: list[Finding] = []
     heard: dict[int, Operation] = {}
     looked_for = 0
@@ -157,19 +159,16 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     lag = {} if latest is None else {"heard_after_ns_max": latest[0]}
     evidence = {} if latest is None else {"heard_after_ns_max": (row(latest[1]), row(latest[2]))}
     who = ", ".join(behind)
-    return Findings(
-        checker=CHECKER,
-        guarantee=COMPLETE,
-        findings=findings,
+    return verdict(
+        facts,
+        NOT_HEARD.tally(findings, looked_for + len(findings)),
         doubt=Doubt(Cause.UNDECIDED, f"not told of every acknowledged change by the end: {who}") if behind else None,
         exposed=rows(at_risk),
-        exposure_of="acknowledged changes that something disturbed, and that a listener was told of",
-        untested=LACKS if heard else "no listener was told of an acknowledged change",
-        rules=(rule(NOT_HEARD, looked_for + len(findings), "no listener was told of an acknowledged change"),),
+        untested=UNTOUCHED if heard else NOT_HEARD.lacks,
         kept=f"each of {len(logs)} listeners was told of each of {len(heard)} acknowledged changes",
         figures=lag,
         evidence=evidence,
-    ).verdict(facts)
+    )
 
 
 class _Named:
@@ -197,7 +196,7 @@ def _not_heard(log: HeardLog, change: Operation, reached: Operation, later: Told
         f"{reached.f} of {reached.key} to {reached.value!r} was asked for after that.",
         f"{log.name} was told of the second one, at offset {later.entry.offset}, and of no entry of the first.",
     )
-    return Finding(anomaly=NOT_HEARD, operations=(reached, later.by, change), steps=steps, key=change.key)
+    return NOT_HEARD.finding(reached, later.by, change, steps=steps, key=change.key)
 
 
 def _invoked_ns(named: tuple[Operation, Name]) -> int:

@@ -15,26 +15,53 @@ Source: KIP-500, "Broker states" and its motivation (a controller that cannot re
 KIP-631, "Broker lease" (a broker without heartbeats is fenced); KIP-101 (leader epochs).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final, option_ns
 from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import Doubt, duration
+from fencepost.checkers.rules import Agree, NothingOlder, Rule, Statement, says, verdict
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view
-from fencepost.systems.kafka.checkers.metadata.broker_views import KnownEpochs, ViewAnswer
-from fencepost.systems.kafka.checkers.metadata.late_brokers import CHECKER, judge_fenced, judge_fresh
+from fencepost.systems.kafka.checkers.metadata.late_brokers import (
+    CHECKER,
+    KnownEpochs,
+    ViewAnswer,
+    judge_fenced,
+    judge_fresh,
+)
 
-AGREE: Final = "partition-states-agree"
-FORWARD: Final = "partition-states-forward"
-CONVERGE: Final = "partition-states-converge"
-
-TWO_LEADERS: Final = "two-leaders-of-one-epoch"
-WENT_BACK: Final = "partition-state-went-back"
-DIFFER: Final = "final-views-differ"
+TWO_LEADERS: Final = Agree(
+    checker=CHECKER,
+    guarantee="partition-states-agree",
+    anomaly="two-leaders-of-one-epoch",
+    tested="answers that name a leader whose epoch another broker had named",
+    of_nodes=True,
+    steps=lambda one, other: (
+        f"{one.by.node} named broker {one.low} as the leader of p{one.of[0]} in epoch {one.of[1]}.",
+        f"{other.by.node} named broker {other.low} as its leader in the same epoch.",
+    ),
+)
+WENT_BACK: Final = NothingOlder(
+    checker=CHECKER,
+    guarantee="partition-states-forward",
+    anomaly="partition-state-went-back",
+    tested="answers of a server that had answered before",
+    steps=lambda before, after: (
+        f"{after.by.node} named epoch {before.low} of p{before.of[-1]}.",
+        f"{duration(after.asked_ns - before.known_ns)} later the same server was asked again, and named"
+        f" epoch {after.low}.",
+    ),
+)
+DIFFER: Final = Rule(
+    checker=CHECKER,
+    guarantee="partition-states-converge",
+    anomaly="final-views-differ",
+    tested="brokers whose last answers are compared",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -50,102 +77,36 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n p log n) for n views of p partitions.
     """
     views = [ViewAnswer(o, broker_view(o.result)) for o in history.operations if o.f == "view" and o.type is Outcome.OK]
+    named = [
+        says(view.operation, state.leader, of=(state.partition, state.epoch))
+        for view in views
+        for state in view.says.partitions
+        if state.leader != NO_LEADER
+    ]
     known = KnownEpochs(views)
     lacks = [lack for view in views if (lack := known.lack(view)) is not None]
     fresh_ns, fenced_ns = option_ns(facts, "fresh", "2s"), option_ns(facts, "fenced", "6s")
     incarnations = Incarnations(history)
     return [
-        _agree(views, facts),
-        _forward(views, incarnations, facts),
+        verdict(
+            facts,
+            TWO_LEADERS.judge(named),
+            kept=f"{len({said.of for said in named})} epochs of partitions had one leader each, whoever was asked",
+            counted={"views": rows(view.operation for view in views)},
+        ),
+        verdict(facts, WENT_BACK.judge(_epochs(views, incarnations))),
         _converge(history, views, facts),
         judge_fresh(views, known, lacks, fresh_ns, facts),
         judge_fenced(views, lacks, fresh_ns, fenced_ns, incarnations, facts),
     ]
 
 
-def _agree(views: Sequence[ViewAnswer], facts: Facts) -> Verdict:
-    first: dict[tuple[int, int], tuple[int, ViewAnswer]] = {}
-    findings: dict[tuple[int, int], Finding] = {}
-    compared: list[ViewAnswer] = []
-    for view in views:
-        again = False
-        for state in view.says.partitions:
-            if state.leader == NO_LEADER:
-                continue
-            which = state.partition, state.epoch
-            leader, other = first.setdefault(which, (state.leader, view))
-            again = again or other.node != view.node
-            if leader != state.leader and which not in findings:
-                steps = (
-                    f"{other.node} named broker {leader} as the leader of p{which[0]} in epoch {which[1]}.",
-                    f"{view.node} named broker {state.leader} as its leader in the same epoch.",
-                )
-                shown = (other.operation, view.operation)
-                findings[which] = Finding(anomaly=TWO_LEADERS, operations=shown, steps=steps)
-        if again:
-            compared.append(view)
-    exposed = rows(view.operation for view in compared)
-    return Findings(
-        checker=CHECKER,
-        guarantee=AGREE,
-        findings=list(findings.values()),
-        broken=f"{len(findings)} epochs of partitions had two leaders",
-        exposed=exposed,
-        exposure_of="answers that name a leader whose epoch another broker had named",
-        untested="no two brokers named a leader of one epoch",
-        rules=(rule(TWO_LEADERS, len(exposed), "no two brokers named a leader of one epoch"),),
-        kept=f"{len(first)} epochs of partitions had one leader each, whoever was asked",
-        counted={"views": rows(view.operation for view in views)},
-    ).verdict(facts)
-
-
-def _forward(views: Sequence[ViewAnswer], incarnations: Incarnations, facts: Facts) -> Verdict:
-    servers: dict[tuple[str, int], list[ViewAnswer]] = {}
+def _epochs(views: Sequence[ViewAnswer], incarnations: Incarnations) -> Iterator[Statement]:
+    """What each server said of the epoch of each partition."""
     for view in views:
         incarnation = incarnations.of(view.operation)
-        if incarnation is not None:
-            servers.setdefault((view.node, incarnation), []).append(view)
-    findings: list[Finding] = []
-    again: list[ViewAnswer] = []
-    for own in servers.values():
-        answered = sorted(own, key=lambda v: v.answered_ns)
-        newest: dict[int, tuple[int, ViewAnswer]] = {}
-        at = 0
-        for view in sorted(own, key=lambda v: v.asked_ns):
-            while answered[at].answered_ns < view.asked_ns:
-                for state in answered[at].says.partitions:
-                    if state.epoch > newest.get(state.partition, (-1,))[0]:
-                        newest[state.partition] = state.epoch, answered[at]
-                at += 1
-            if newest:
-                again.append(view)
-            findings += _steps_back(view, newest)
-    exposed = rows(view.operation for view in again)
-    return Findings(
-        checker=CHECKER,
-        guarantee=FORWARD,
-        findings=findings,
-        broken=f"{len(findings)} answers named an earlier epoch than the same server had named before",
-        exposed=exposed,
-        exposure_of="answers of a server that had answered before",
-        untested="no server was asked again after it had answered",
-        rules=(rule(WENT_BACK, len(exposed), "no server was asked again after it had answered"),),
-        kept=f"{len(exposed)} answers named no earlier epoch than their server had named before",
-    ).verdict(facts)
-
-
-def _steps_back(view: ViewAnswer, newest: dict[int, tuple[int, ViewAnswer]]) -> list[Finding]:
-    """At most one finding for an answer: the first of its partitions that went back."""
-    for state in view.says.partitions:
-        epoch, before = newest.get(state.partition, (-1, view))
-        if state.epoch < epoch:
-            steps = (
-                f"{view.node} named epoch {epoch} of p{state.partition}.",
-                f"{duration(view.asked_ns - before.answered_ns)} later the same server was asked again, and named"
-                f" epoch {state.epoch}.",
-            )
-            return [Finding(anomaly=WENT_BACK, operations=(before.operation, view.operation), steps=steps)]
-    return []
+        for state in view.says.partitions if incarnation is not None else ():
+            yield says(view.operation, state.epoch, of=(view.node, incarnation, state.partition))
 
 
 def _converge(history: History, views: Sequence[ViewAnswer], facts: Facts) -> Verdict:
@@ -158,23 +119,17 @@ def _converge(history: History, views: Sequence[ViewAnswer], facts: Facts) -> Ve
     reference = next(iter(last.values()), None)
     differing = [view for view in last.values() if reference and not view.says.says_the_same(reference.says)]
     compared = rows(view.operation for view in last.values()) if len(last) > 1 else ()
-    doubt = None
+    doubt = f"{', '.join(silent)} answered no more" if silent else ""
     if differing and reference is not None:
-        doubt = Doubt(Cause.UNDECIDED, _difference(reference, differing[0]))
-    elif silent:
-        doubt = Doubt(Cause.UNDECIDED, f"{', '.join(silent)} answered no more")
-    return Findings(
-        checker=CHECKER,
-        guarantee=CONVERGE,
-        doubt=doubt,
-        exposed=compared,
-        exposure_of="brokers whose last answers are compared",
-        untested="no two brokers answered in the final phase",
-        rules=(rule(DIFFER, len(compared), "no two brokers answered in the final phase"),),
+        doubt = _difference(reference, differing[0])
+    return verdict(
+        facts,
+        DIFFER.tally((), compared),
+        doubt=Doubt(Cause.UNDECIDED, doubt) if doubt else None,
         kept=f"{len(last)} brokers said the same of every partition and of who is alive",
         figures={"nodes_without_answer": silent, "differing": len(differing)},
         evidence={"differing": rows(view.operation for view in differing)},
-    ).verdict(facts)
+    )
 
 
 def _difference(one: ViewAnswer, other: ViewAnswer) -> str:

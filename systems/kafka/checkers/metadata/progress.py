@@ -16,20 +16,32 @@ from typing import Final
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import ended_by_themselves
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, MigrationDelayEvent, MigrationEvent, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, Required, completed
+from fencepost.systems.kafka.checkers.metadata.changes import (
+    MetadataChange,
+    MetadataChanges,
+    completed,
+    newest_in_effect,
+)
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 #: A phase that began, or that was given up.
 _Wait = MigrationEvent | MigrationDelayEvent
-CHECKER: Final = "progress"
-GOES_ON: Final = "migration-goes-on"
-KEEP_UP: Final = "brokers-keep-up"
-GUARANTEES: Final = (GOES_ON, KEEP_UP)
-LATE: Final = "phase-late"
-LEFT_BEHIND: Final = "left-behind"
+LATE: Final = Rule(
+    checker="progress",
+    guarantee="migration-goes-on",
+    anomaly="phase-late",
+    tested="phases of the migration that were waited for",
+)
+LEFT_BEHIND: Final = Rule(
+    checker="progress",
+    guarantee="brokers-keep-up",
+    anomaly="left-behind",
+    tested="final answers about settings that changed during the migration, ten seconds after the last fault",
+)
 #: Without other faults the slowest phase that was measured began 3 s after the last step before it.
 _PHASE_BOUND_NS: Final = 60_000_000_000
 #: A broker shows a change within milliseconds, and within a second after a failover; measured.
@@ -68,18 +80,13 @@ def _goes_on(history: History, facts: Facts) -> Verdict:
         why = "".join(f"; {node} had ended by itself" for node in fallen[event.index])
         doubt = Doubt(Cause.UNDECIDED, f"{event.phase} had not begun after {waited}: {event.text}{why}")
     longest = max((quiet_ns for _, quiet_ns in quiet), default=0)
-    return Findings(
-        checker=CHECKER,
-        guarantee=GOES_ON,
-        findings=[_late(event, quiet_ns) for event, quiet_ns in late],
+    return verdict(
+        facts,
+        LATE.tally([_late(event, quiet_ns) for event, quiet_ns in late], tuple(event.index for event in waits)),
         broken=f"{late[0][0].phase if late else ''} did not begin in time: {late[0][0].text if late else ''}",
         doubt=doubt,
-        exposed=tuple(event.index for event in waits),
-        exposure_of="phases of the migration that were waited for",
-        untested="no phase was waited for",
-        rules=(rule(LATE, len(waits), "no phase was waited for"),),
         kept=f"{len(waits)} phases began in time, the slowest after {duration(longest)} without a step or a fault",
-    ).verdict(facts)
+    )
 
 
 def _late(event: _Wait, quiet_ns: int) -> Finding:
@@ -87,8 +94,7 @@ def _late(event: _Wait, quiet_ns: int) -> Finding:
         f"The last step before {event.phase} ended {duration(event.length_ns)} before this event.",
         f"No fault was in force for {duration(quiet_ns)}, and {event.phase} had not begun: {event.text}.",
     )
-    return Finding(
-        anomaly=LATE,
+    return LATE.finding(
         steps=steps,
         counted_by=event.index,
         events=(event.index,),
@@ -100,14 +106,14 @@ def _late(event: _Wait, quiet_ns: int) -> Finding:
 def _keep_up(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
     began_ns = min(event.time_ns for event in (*history.of(MigrationEvent), *history.of(MigrationDelayEvent)))
     faults = acting(history)
-    required = {key: Required(changes.of(key)) for key in changes.keys}
+    required = {key: newest_in_effect(changes.of(key)) for key in changes.keys}
     last = {(read.node, read.key): read for read in changes.reads if in_final(history, read)}
     exposed: list[Operation] = []
     findings: list[Finding] = []
     for read in last.values():
         if read.key not in required or read.invoked_ns - undisturbed_since(faults, read.invoked_ns) < _VIEW_BOUND_NS:
             continue
-        due = required[read.key].by(read.invoked_ns - _VIEW_BOUND_NS)
+        due = required[read.key].before(read.invoked_ns - _VIEW_BOUND_NS)
         if due is None or not due.acknowledged:
             continue
         if completed(due.operation) > began_ns:
@@ -115,20 +121,13 @@ def _keep_up(history: History, changes: MetadataChanges, facts: Facts) -> Verdic
         last_by_ns = changes.last_by(read)
         if last_by_ns is not None and last_by_ns < due.invoked_ns:
             findings.append(_behind(read, due))
-    lacks = "no setting that changed during the migration was read ten seconds after the last fault"
     behind = sorted({finding.operations[-1].node for finding in findings})
-    return Findings(
-        checker=CHECKER,
-        guarantee=KEEP_UP,
-        findings=findings,
+    return verdict(
+        facts,
+        LEFT_BEHIND.tally(findings, rows(exposed)),
         broken=f"{len(findings)} final answers of {', '.join(behind)} are older than what was acknowledged ten seconds"
         " before",
-        exposed=rows(exposed),
-        exposure_of="final answers about settings that changed during the migration, ten seconds after the last fault",
-        untested=lacks,
-        rules=(rule(LEFT_BEHIND, len(exposed), lacks),),
-        kept=f"{len(exposed)} final answers show what was acknowledged ten seconds before, or something later",
-    ).verdict(facts)
+    )
 
 
 def _behind(read: Operation, due: MetadataChange) -> Finding:
@@ -138,4 +137,4 @@ def _behind(read: Operation, due: MetadataChange) -> Finding:
         f"{duration(read.invoked_ns - completed(change))} later, with no fault in force for ten seconds, {read.node}"
         f" answered that {read.key} is {read.result!r}, which is older.",
     )
-    return Finding(anomaly=LEFT_BEHIND, operations=(change, read), steps=steps)
+    return LEFT_BEHIND.finding(change, read, steps=steps)

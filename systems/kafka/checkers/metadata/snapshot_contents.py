@@ -19,15 +19,20 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
+from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, MetadataImage, differences, plain
 from fencepost.systems.kafka.facts.snapshots import nodes_with_loaded_snapshots
 
-GUARANTEE: Final = "snapshots-match-log"
-CONTRADICTS: Final = "snapshot-contradicts-log"
-_LACKS: Final = "no node kept a snapshot whose records a whole log still holds"
+CONTRADICTS: Final = Rule(
+    checker="snapshots",
+    guarantee="snapshots-match-log",
+    anomaly="snapshot-contradicts-log",
+    tested="snapshots that a whole log could be replayed beside",
+    lacks="no node kept a snapshot whose records a whole log still holds",
+)
 
 
 class _Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +45,7 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
     differ: tuple[Key, ...]
 
 
-def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
+def judge(history: History, facts: Facts) -> Verdict:
     """Compare each node's newest snapshot with what the log makes.
 
     Returns:
@@ -56,19 +61,15 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
     loaded = [one for one in compared if one.log.node in began]
     findings = [finding for one in compared for finding in _findings(one, history)]
     objects = sum(len(one.kept.objects) for one in compared)
-    return Findings(
-        checker=checker,
-        guarantee=GUARANTEE,
-        findings=findings if not unread else (),
+    return verdict(
+        facts,
+        CONTRADICTS.tally(findings if not unread else (), objects),
         doubt=Doubt(Cause.UNDECIDED, f"records that cannot be read: {', '.join(unread)}") if unread else None,
         exposure=len(compared),
-        exposure_of="snapshots that a whole log could be replayed beside",
-        untested=_LACKS,
-        rules=(rule(CONTRADICTS, objects, _LACKS),),
         kept=f"{len(compared)} snapshots with {objects} objects are what the log makes; {len(loaded)} of them by nodes"
         " that had begun from a snapshot or were sent one",
         figures={"loaded_ones_compared": len(loaded), "objects_compared": objects},
-    ).verdict(facts)
+    )
 
 
 def _compared(history: History) -> Iterator[_Compared]:
@@ -96,16 +97,14 @@ def _whole_log(history: History, log: NodeLog) -> NodeLog | None:
 def _findings(one: _Compared, history: History) -> Iterator[Finding]:
     log = one.log
     for key in one.differ:
-        yield Finding(
-            anomaly=CONTRADICTS,
+        yield CONTRADICTS.on_disk(
+            history,
+            log.node,
             steps=(
                 f"{log.node}'s snapshot of everything below offset {log.snapshot_end} has as {' '.join(key)}: "
                 f"{_text(one.kept.objects.get(key))}.",
                 f"The records below that offset in {one.source}'s log make of it: {_text(one.made.objects.get(key))}.",
             ),
-            nodes=(log.node,),
-            from_ns=history.end_ns,
-            to_ns=history.end_ns,
         )
 
 

@@ -10,16 +10,20 @@ Source: KIP-630; KAFKA-15076.
 
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata import snapshot_contents
 from fencepost.systems.kafka.facts.snapshots import Start, starts_after_snapshots
 
-CHECKER: Final = "snapshots"
-GUARANTEE: Final = "snapshots-are-loaded"
-ANOMALY: Final = "snapshot-not-loaded"
-_LACKS: Final = "no server that had saved a snapshot was started again"
+NOT_LOADED: Final = Rule(
+    checker="snapshots",
+    guarantee="snapshots-are-loaded",
+    anomaly="snapshot-not-loaded",
+    tested="starts of servers that had saved a snapshot",
+    lacks="no server that had saved a snapshot was started again",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -36,25 +40,19 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     starts = starts_after_snapshots(history)
     findings = [_finding(start) for start in starts if not start.loaded]
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=findings,
+        verdict(
+            facts,
+            NOT_LOADED.tally(findings, tuple(start.began for start in starts)),
             broken=f"{len(findings)} of {len(starts)} servers that had saved a snapshot read the whole log when they"
             " started again",
-            exposed=tuple(start.began for start in starts),
-            exposure_of="starts of servers that had saved a snapshot",
-            untested=_LACKS,
-            rules=(rule(ANOMALY, len(starts), _LACKS),),
             kept=f"{len(starts)} servers that had saved a snapshot began from one",
-        ).verdict(facts),
-        *([snapshot_contents.judge(history, facts, checker=CHECKER)] if history.logs else []),
+        ),
+        *([snapshot_contents.judge(history, facts)] if history.logs else []),
     ]
 
 
 def _finding(start: Start) -> Finding:
-    return Finding(
-        anomaly=ANOMALY,
+    return NOT_LOADED.finding(
         steps=(
             f"{start.node} saved a snapshot of its metadata.",
             "Its server was started again. It read the log to its end, and had loaded no snapshot before.",

@@ -116,7 +116,7 @@ def _offsets(history: History, facts: Facts) -> dict[int, _Offsets]:
     return {change.invoke_index: _Offsets(own[0], own[-1]) for change, own in committed if own}
 
 
-def staleness_figures(judged: Staleness, reads: int) -> dict[str, Any]:
+def staleness_figures(judged: Staleness) -> dict[str, Any]:
     """Return the report's figures: how many, where, how old; and by how much each number may be too low."""
     by_node: dict[str, Staleness] = {}
     for s in judged.stale:
@@ -125,7 +125,6 @@ def staleness_figures(judged: Staleness, reads: int) -> dict[str, Any]:
         by_node.setdefault(read.node, Staleness(stale=[], undecided=[])).undecided.append(read)
     oldest = max(judged.stale, key=lambda s: s.age_ns, default=None)
     return {
-        "describes": reads,
         "stale_describes": len(judged.stale),
         "undecided_describes": len(judged.undecided),
         "stale_by_node": [_at_node(node, own) for node, own in sorted(by_node.items())],

@@ -1,8 +1,7 @@
 """Judge the set of names: taking one and asking whether it is taken are linearizable, name by name.
 
-Each name is a register that goes once from absent to taken: taking it is a compare-and-set from absent, asking for it a
-read. The native search decides each name (they are independent: Herlihy & Wing, 1990); since a name never becomes free,
-every false answer can then be named without a search:
+Each name goes once from absent to taken, and never becomes free. Names are independent (Herlihy & Wing, 1990), so every
+false answer is found by comparing it with the answers about its own name:
 
   denied-taken-name     "not taken", asked after the name was certainly taken
   invented-name         "taken", answered before anybody had asked to take it
@@ -12,174 +11,127 @@ A request to take a name that a controller refused because it exists says "taken
 that such answers are current, so this is measured, and decides only where the plan requires it.
 """
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import by_key
 from fencepost.checkers.facts.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, stopped
-from fencepost.checkers.storage.register_anomalies import Columns, encode
-from fencepost.checkers.storage.register_proofs import proof_of
-from fencepost.checkers.storage.registers import search
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, duration
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 from fencepost.systems.kafka.figures import Denied, TopicNameFigures
 
-CHECKER: Final = "topic-names"
 GUARANTEE: Final = "topic-names-linearizable"
-EXPOSURE_OF: Final = "answers about a name that another process had certainly taken before they were asked for"
+DENIED: Final = Rule(
+    checker="topic-names",
+    guarantee=GUARANTEE,
+    anomaly="denied-taken-name",
+    tested="answers about a name that another process had certainly taken before they were asked for",
+)
+INVENTED: Final = Rule(guarantee=GUARANTEE, anomaly="invented-name", tested="answers whether a name is taken")
+TWICE: Final = Rule(guarantee=GUARANTEE, anomaly="name-taken-twice", tested="names that several asked for")
 #: Refusals that say that the name is taken.
-_TAKEN: Final = frozenset({"exists", "topic-already-exists"})
-_NEVER: Final = sys.maxsize
+_REFUSED: Final = frozenset({"exists", "topic-already-exists"})
 #: So many false answers are looked at closely enough to say who gave them.
 _EXPLAINED_MAX: Final = 200
-#: Of so many names the proof is kept.
-_PROOFS_MAX: Final = 100
+
+
+class NameAnswers:
+    """What was said of one name, by invocation: `takes` that may have taken it, `answers` whether it is taken."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self.takes: Final = [o for o in operations if o.f == "create" and o.type is not Outcome.FAIL]
+        self.answers: Final = [a for o in operations if (a := _answer(o)) is not None]
+        proofs = [*(t for t in self.takes if t.type is Outcome.OK), *(a for a in self.answers if a.result is not None)]
+        #: By its completion the name was certainly taken, first.
+        self.proof: Final = min(proofs, key=completed, default=None)
+
+    def proven(self, question: Operation) -> Operation | None:
+        """The first proof that the name was taken, if it was there before this operation was asked for."""
+        return self.proof if self.proof is not None and completed(self.proof) < question.invoked_ns else None
+
+    def exposed(self) -> list[Operation]:
+        """List the answers that had to be "taken", by the word of another process."""
+        return [a for a in self.answers if (p := self.proven(a)) is not None and p.process != a.process]
+
+    def false_answers(self) -> Iterator[Finding]:
+        """Yield every answer that contradicts another, with the earliest one that it contradicts."""
+        first = next((take for take in self.takes if take.type is Outcome.OK), None)
+        for take in (take for take in self.takes if take.type is Outcome.OK):
+            if other := self.proven(take) or (first if first is not take else None):
+                yield TWICE.finding(other, take, steps=_twice(other, take, "was given the name once more"))
+        for answer in self.answers:
+            if answer.result is None and (proof := self.proven(answer)):
+                yield DENIED.finding(proof, answer, steps=_twice(proof, answer, "was told that it is free"))
+            elif answer.result is not None and not self.takes:
+                yield INVENTED.finding(answer, steps=("Nobody ever asked to take this name.",))
+            elif answer.result is not None and completed(answer) < self.takes[0].invoked_ns:
+                step = f"The first request to take it, of process {self.takes[0].process}, came only later."
+                yield INVENTED.finding(self.takes[0], answer, steps=(step,))
+
+
+def _answer(operation: Operation) -> Operation | None:
+    """The operation as an answer whether its name is taken; a refusal is one, completed at its end."""
+    if operation.f == "exists" and operation.type is Outcome.OK:
+        return operation
+    if operation.type is Outcome.FAIL and operation.error in _REFUSED and operation.ended_ns is not None:
+        return msgspec.structs.replace(operation, result=1, completed_ns=operation.ended_ns)
+    return None
+
+
+def _twice(proof: Operation, later: Operation, what: str) -> Iterator[str]:
+    take = proof.f == "create" and proof.type is Outcome.OK
+    how = f"took the name {proof.key}" if take else f"was told that the name {proof.key} is taken,"
+    yield f"Process {proof.process} {how} through {proof.node}."
+    late = duration(max(0, later.invoked_ns - completed(proof)))
+    yield f"Process {later.process} asked {later.node} {late} later, and {what}; nothing frees names."
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the answers about names, each name as a register that is set once.
+    """Judge the answers about names, each name by itself.
 
     Returns:
-        One verdict: `invalid` with each false answer, `unknown` if the budget ended before all names were decided.
+        One verdict: `invalid` with each false answer.
 
     Source: linearizability is local, so names are judged one by one (Herlihy & Wing, "Linearizability", 1990).
 
-    Cost: that of the search; O(n) for n operations in histories like these.
+    Cost: O(n log n) for n operations.
     """
-    rows = names_of(history.operations)
-    columns = encode(rows)
-    results = search(columns, facts.budget) if rows else []
-    refuted = {columns.keys[r.key] for r in results if r.verdict == "invalid"}
-    unfinished = [r for r in results if r.verdict == "unknown"]
-    names: dict[str | None, list[Operation]] = {}
-    for one in rows:
-        names.setdefault(one.key, []).append(one)
-    findings = [f for name in names if name in refuted for f in _false_answers(names[name])]
-    unexplained = refuted - {f.operations[-1].key for f in findings}
-    findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
-    denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
-    findings.sort(key=lambda f: f.operations[-1].invoked_ns)
+    keyed = by_key(o for o in history.operations if o.f in ("create", "exists"))
+    names = [name for own in keyed.values() if (name := NameAnswers(own)).takes or name.answers]
+    findings = sorted((f for name in names for f in name.false_answers()), key=lambda f: f.operations[-1].invoked_ns)
     ranked = _Explainer(history).explained(findings)
+    denials = [f.operations[-1] for f in findings if f.anomaly == DENIED.anomaly]
     denied = _denied_rows(denials, _proofs(ranked))
-    proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
+    answers = [answer for name in names for answer in name.answers]
+    exposed = rows(o for name in names for o in name.exposed())
+    of_denied, of_invented, of_twice = sorted_out((DENIED, INVENTED, TWICE), findings, 0)
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=ranked,
+        verdict(
+            facts,
+            DENIED.tally(of_denied.findings, exposed),
+            INVENTED.tally(of_invented.findings, len(answers)),
+            TWICE.tally(of_twice.findings, sum(max(0, len(name.takes) - 1) for name in names)),
             broken=f"{len(ranked)} false answers about names",
-            doubt=stopped([r.stop for r in unfinished], f"{len(unfinished)} of {len(results)} names were not decided"),
-            exposed=tuple(row(o) for own in names.values() for o in _exposed(own)),
-            exposure_of=EXPOSURE_OF,
-            untested="no name was asked for after another process had taken it",
-            rules=(
-                rule(
-                    "denied-taken-name",
-                    sum(map(len, map(_exposed, names.values()))),
-                    "no name was asked for after another process had taken it",
-                ),
-                rule(
-                    "invented-name",
-                    sum(o.f == "read" for o in rows),
-                    "nobody was told whether a name is taken",
-                ),
-                rule(
-                    "name-taken-twice",
-                    sum(max(0, sum(o.f == "cas" for o in own) - 1) for own in names.values()),
-                    "no name was asked for twice",
-                ),
-            ),
-            kept=f"{len(results)} names: every answer is explained",
-            proofs=tuple(proof_of(minimal, columns.operations, name) for minimal, name in proven[:_PROOFS_MAX]),
-            figures=_figures(len(results), sum(o.f == "read" for o in rows), denials, ranked),
+            shown=ranked[:WITNESSES_MAX],
+            kept=f"{len(names)} names: every answer is explained",
+            figures=_figures(len(names), len(answers), denials, ranked),
             evidence={
-                "names": tuple(row(own[0]) for own in names.values()),
-                "answers": tuple(row(o) for o in rows if o.f == "read"),
+                "names": tuple(row((name.takes or name.answers)[0]) for name in names),
+                "answers": rows(answers),
                 "denials": denied.get("denials", ()),
                 "denial_late_ns_max": denied.get("late_ns_max", ()),
                 "denials_from_ns": denied.get("from_ns", ()),
                 "denials_to_ns": denied.get("to_ns", ()),
             },
-        ).verdict(facts)
+        )
     ]
-
-
-def as_registers(operations: Sequence[Operation]) -> Columns:
-    """Make registers of the operations, as the search and the check of its proofs have them."""
-    return encode(names_of(operations))
-
-
-def names_of(operations: Sequence[Operation]) -> list[Operation]:
-    """Translate the operations into operations on a register for each name."""
-    return [own for operation in operations if (own := _row(operation)) is not None]
-
-
-def _row(operation: Operation) -> Operation | None:
-    """Translate an operation into one on the register of its name; None if it says nothing about the name."""
-    change = msgspec.structs.replace
-    if operation.f == "exists":
-        return change(operation, f="read") if operation.type is Outcome.OK else None
-    if operation.f != "create":
-        return None
-    if operation.type is Outcome.FAIL:
-        # A refusal is an answer: completed at its end, though it took no effect.
-        is_denial = operation.error in _TAKEN and operation.ended_ns is not None
-        return (
-            change(operation, f="read", type=Outcome.OK, result=1, completed_ns=operation.ended_ns)
-            if is_denial
-            else None
-        )
-    return change(operation, f="cas", value=[None, 1])
-
-
-def _false_answers(rows: Sequence[Operation]) -> list[Finding]:
-    """Find every answer about one name that contradicts another, with the earliest one that it contradicts."""
-    takes = [r for r in rows if r.f == "cas"]
-    proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
-    asked_ns = min((r.invoked_ns for r in takes), default=_NEVER)
-    findings: list[Finding] = []
-    for own in rows:
-        if own.type is not Outcome.OK:
-            continue
-        proof = proofs[0] if proofs and completed(proofs[0]) < own.invoked_ns else None
-        if own.f == "cas":
-            other = proof or next((t for t in takes if t is not own and t.type is Outcome.OK), None)
-            if other is not None and (proof is not None or other.invoke_index < own.invoke_index):
-                findings.append(_finding("name-taken-twice", other, own))
-        elif own.result is None and proof is not None:
-            findings.append(_finding("denied-taken-name", proof, own))
-        elif own.result is not None and completed(own) < asked_ns:
-            findings.append(_finding("invented-name", takes[0] if takes else None, own))
-    return findings
-
-
-def _finding(anomaly: str, proof: Operation | None, row: Operation) -> Finding:
-    if proof is None:
-        steps: tuple[str, ...] = ("Nobody ever asked to take this name.",)
-    elif anomaly == "invented-name":
-        steps = (f"The first request to take it, of process {proof.process}, came only later.",)
-    else:
-        how = f"took the name {proof.key}" if proof.f == "cas" else f"was told that the name {proof.key} is taken,"
-        late_ns = row.invoked_ns - completed(proof)
-        question = f"Process {row.process} asked {row.node} {duration(max(0, late_ns))} later"
-        answers = {"name-taken-twice": "was given the name once more", "denied-taken-name": "was told that it is free"}
-        steps = (
-            f"Process {proof.process} {how} through {proof.node}.",
-            f"{question}, and {answers[anomaly]}; nothing frees names.",
-        )
-    return Finding(anomaly=anomaly, operations=(row,) if proof is None else (proof, row), steps=steps)
-
-
-def _unexplained(rows: Sequence[Operation]) -> Finding:
-    answered = [r for r in rows if r.type is Outcome.OK]
-    steps = (f"No order explains the {len(answered)} answers about {rows[0].key}.",)
-    return Finding(anomaly="non-linearizable", operations=tuple(answered[:8]), steps=steps)
 
 
 class _Explainer:
@@ -201,7 +153,7 @@ class _Explainer:
 
     def _tell(self, finding: Finding, reigns: Reigns) -> tuple[int, Finding]:
         answer = finding.operations[-1]
-        if finding.anomaly != "denied-taken-name":
+        if finding.anomaly != DENIED.anomaly:
             return 2, finding
         reign = leader_of(reigns, answer)
         sentence = answered_words(self._history, answer, reign)
@@ -217,18 +169,9 @@ class _Explainer:
         return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{sentence}."))
 
 
-def _exposed(rows: Sequence[Operation]) -> list[Operation]:
-    """List the answers about one name that another process had certainly taken before they were asked for."""
-    proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
-    if not proofs:
-        return []
-    first = proofs[0]
-    return [r for r in rows if r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process]
-
-
 def _proofs(findings: Sequence[Finding]) -> dict[int, Operation]:
     """Map each denial, by its invocation, to the operation that proves that the name was taken."""
-    return {f.operations[-1].invoke_index: f.operations[0] for f in findings if f.anomaly == "denied-taken-name"}
+    return {f.operations[-1].invoke_index: f.operations[0] for f in findings if f.anomaly == DENIED.anomaly}
 
 
 def _figures(names: int, answers: int, denials: list[Operation], findings: Sequence[Finding]) -> TopicNameFigures:
