@@ -91,7 +91,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         verdict(
             facts,
             TWO_LEADERS.judge(named),
-            kept=f"{len({said.of for said in named})} epochs of partitions had one leader each, whoever was asked",
+            kept=f"{len({each.of for each in named})} epochs of partitions had one leader each, whoever was asked",
             counted={"views": rows(view.operation for view in views)},
         ),
         verdict(facts, WENT_BACK.judge(_epochs(views, incarnations))),
