@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choice
-from fencepost.harness.base.files import source_tree
 from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow, failed, not_applicable, passed, played
@@ -25,7 +23,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux import processes
-from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.runtime.linux.supervisor import start
 from fencepost.harness.testing.cluster import cluster_plan
 
 _MEMBERSHIP: Final = "membership"
@@ -120,19 +118,8 @@ def _nodes(sizes: tuple[int, ...]) -> int:
 
 def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces: bool) -> Iterator[SuiteRow]:
     folder = record.folder
-    command = [sys.executable, "-m", "fencepost.harness.conformance.inside", str(folder)]
-    with (folder / store.RUNNER_LOG).open("ab") as log:
-        child = subprocess.Popen(
-            [*command, *([] if in_namespaces else ["--plain"]), *wanted],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            cwd=source_tree(),
-            # In a session of its own: Ctrl-C ends this process, which then ends the cluster in order.
-            start_new_session=True,
-            env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
-            text=True,
-        )
+    log = folder / store.RUNNER_LOG
+    child = start("fencepost.harness.conformance.inside", str(folder), *wanted, log=log, in_namespaces=in_namespaces)
     error: Mapping[str, Any] | None = None
     assert child.stdout is not None
     try:
@@ -153,11 +140,9 @@ def _rows_of_child(record: RunRecord, wanted: Collection[str], *, in_namespaces:
             child.wait()
         child.stdout.close()
     if error is not None:
-        raise HarnessError(error["message"], hint=error["hint"] or f"the log is {folder / store.RUNNER_LOG}")
+        raise HarnessError(error["message"], hint=error["hint"] or f"the log is {log}")
     if child.returncode:
-        raise HarnessError(
-            f"the suite's process ended with status {child.returncode}", hint=f"its log is {folder / store.RUNNER_LOG}"
-        )
+        raise HarnessError(f"the suite's process ended with status {child.returncode}", hint=f"its log is {log}")
 
 
 def _processes_that_name(folder: Path) -> list[str]:

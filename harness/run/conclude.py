@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -28,7 +27,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError, UsageError, command_line
-from fencepost.harness.base.files import source_tree
 from fencepost.harness.base.signals import STOP_GRACE_S, StoppedTwice, StopRequest
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.history.operation import ErrorKind, error_of
@@ -38,7 +36,7 @@ from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
-from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.runtime.linux.supervisor import start
 from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.fact_tables import FactTables
 
@@ -106,7 +104,7 @@ class Child:
     ) -> None:
         self.record, self.folder = record, record.folder
         self.progress, self.stop = progress, stop
-        self.manner = [] if in_namespaces else ["--plain"]
+        self.in_namespaces = in_namespaces
         self.outcome = ChildEnd()
         self.timers: list[threading.Timer] = []
 
@@ -116,18 +114,8 @@ class Child:
 
         The child has ended when the context is left; it is killed when reading its messages fails.
         """
-        with (self.folder / store.RUNNER_LOG).open("ab") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", "fencepost.harness.runner", str(self.folder), *self.manner],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=source_tree(),
-                # In a session of its own, so that Ctrl-C reaches it only once, through us.
-                start_new_session=True,
-                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
-                text=True,
-            )
+        log = self.folder / store.RUNNER_LOG
+        self.child = start("fencepost.harness.runner", str(self.folder), log=log, in_namespaces=self.in_namespaces)
         try:
             with self.stop.on_request(self._stop):
                 if self.stop.asked:

@@ -9,29 +9,17 @@ and namespace with it. `--plain` (containers) stays outside: it gets SIGTERM whe
 runner that is killed leaves behind carries labels by which it is swept.
 """
 
-import json
 import sys
 
-from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.runtime.linux import supervisor
 
 
-def main() -> int:
-    """Enter the lab where that is asked for, then run; returns the process's exit status."""
-    try:
-        if "--plain" in sys.argv[2:]:
-            supervisor.accompany()
-        else:
-            supervisor.enter()
-    except FencepostError as error:
-        refusal = {"topic": "error", "message": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
-        sys.stdout.write(json.dumps(refusal) + "\n")
-        return int(error.exit_code)
-    # Only now: what follows is heavy, and threads must not exist while namespaces are entered.
+def main(arguments: list[str]) -> int:
+    """Run, inside the lab where that is asked for; returns the process's exit status."""
     from fencepost.harness.runner.run_inside import run_folder
 
-    return run_folder(sys.argv[1])
+    return run_folder(arguments[0])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(supervisor.inside(sys.argv[1:], main))

@@ -10,11 +10,9 @@ child of this process and end with it, however it ends.
 
 import contextlib
 import json
-import os
 import queue
 import socket
 import subprocess
-import sys
 import threading
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +23,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, FencepostError, HarnessError, MachineError, UsageError
-from fencepost.harness.base.files import source_tree
 from fencepost.harness.faults.kind import CLIENT_WORKER, FaultSpec
 from fencepost.harness.faults.schedule import NONE, parse_faults, versions_needed
 from fencepost.harness.plan import Plan, write_plan
@@ -34,7 +31,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
-from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.runtime.linux.supervisor import start
 from fencepost.harness.runtime.provider import Need
 from fencepost.harness.runtime.server_log import SERVER_LOG
 from fencepost.harness.testing import cluster_messages as messages
@@ -246,20 +243,15 @@ class _Child:
         #: Where this process reaches nodes in the lab; empty where it reaches them directly.
         self.relayed: dict[str, Address] = {name: made.getsockname() for name, made in sockets.items()}
         numbers = [made.fileno() for made in sockets.values()]
-        command = [sys.executable, "-m", "fencepost.harness.testing.cluster_inside", str(self._folder)]
-        with (self._folder / store.RUNNER_LOG).open("ab") as log:
-            self._process = subprocess.Popen(
-                [*command, ",".join(map(str, numbers)) or "-", *([] if inside else ["--plain"])],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                pass_fds=numbers,
-                cwd=source_tree(),
-                # In a session of its own: Ctrl-C ends the test, whose fixture then ends the cluster in order.
-                start_new_session=True,
-                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
-                text=True,
-            )
+        self._process = start(
+            "fencepost.harness.testing.cluster_inside",
+            str(self._folder),
+            ",".join(map(str, numbers)) or "-",
+            log=self._folder / store.RUNNER_LOG,
+            in_namespaces=inside,
+            stdin=subprocess.PIPE,
+            descriptors=numbers,
+        )
         for made in sockets.values():
             made.close()
         threading.Thread(target=self._listen, daemon=True, name="replies of the cluster").start()
@@ -319,6 +311,8 @@ class _Child:
                 message = json.loads(line)
                 if messages.TYPE in message:
                     self._replies.put(msgspec.json.decode(line, type=messages.Reply))
+                elif message.get("topic") == "error":
+                    self._replies.put(msgspec.convert(message, messages.RequestRefused))
                 elif message.get("topic") == "facts":
                     with contextlib.suppress(OSError):
                         self._record.add(message["facts"])

@@ -6,30 +6,18 @@ nodes; "-" for none. The lab is entered as by a run's own process, before anythi
 servers die with it. `--plain` (containers) stays outside.
 """
 
-import json
 import sys
 
-from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.runtime.linux import supervisor
 
 
-def main() -> int:
-    """Enter the lab where that is asked for, then hold the cluster; returns the process's exit status."""
-    try:
-        if "--plain" in sys.argv[3:]:
-            supervisor.accompany()
-        else:
-            supervisor.enter()
-    except FencepostError as error:
-        fields = {"message": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
-        sys.stdout.write(json.dumps({"type": "Refused", **fields}) + "\n")
-        return int(error.exit_code)
-    # Only now: what follows is heavy, and threads must not exist while namespaces are entered.
+def main(arguments: list[str]) -> int:
+    """Hold the cluster, inside the lab where that is asked for; returns the process's exit status."""
     from fencepost.harness.testing.cluster_holding import hold
 
-    sockets = [] if sys.argv[2] == "-" else [int(number) for number in sys.argv[2].split(",")]
-    return hold(sys.argv[1], sockets)
+    folder, sockets = arguments
+    return hold(folder, [] if sockets == "-" else [int(number) for number in sockets.split(",")])
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(supervisor.inside(sys.argv[1:], main))

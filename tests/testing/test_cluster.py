@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
+from fencepost.harness.testing import cluster
 from fencepost.harness.testing.cluster import CLUSTER_KEYS, TestCluster, cluster_plan, opened
 from fencepost.harness.testing.relay import Relay
 from tests.lab_scenario import require_lab
@@ -36,6 +37,33 @@ GUIDE: Final = Path(__file__).parents[2] / "docs" / "how-to" / "ci.md"
 def test_keys_that_make_no_sense_are_refused(keys: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         cluster_plan(keys, 1)
+
+
+REFUSED: Final = """
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.linux import supervisor
+
+def enter():
+    raise MachineError("no namespaces here", hint="allow them")
+
+supervisor.enter = enter
+raise SystemExit(supervisor.inside([], lambda rest: 0))
+"""
+
+
+def test_a_machine_without_namespaces_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: str, **__: Any) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", REFUSED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    monkeypatch.setattr(cluster, "start", started)
+    with (
+        pytest.raises(FencepostError, match="no namespaces here") as refused,
+        opened(cluster_plan({"system": "example"}, 1), tmp_path),
+    ):
+        pass
+    assert refused.value.hint == "allow them"
 
 
 def test_every_system_can_be_held() -> None:

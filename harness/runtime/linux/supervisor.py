@@ -13,23 +13,75 @@ This module imports only the standard library: `enter()` runs before any heavy i
 So the harness can be a plain fork, and no second interpreter has to start.
 """
 
+import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import HarnessError, MachineError
+from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError
+from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.linux import namespaces
 
 #: The starter of the runner command sets this to its own pid, so that the runner notices a starter that died early.
 PARENT_VARIABLE: Final = "FENCEPOST_PARENT"
 
+#: Among the arguments of such a process: it stays outside, since its nodes live in containers.
+_PLAIN: Final = "--plain"
 _PASSED_ON: Final = (signal.SIGINT, signal.SIGTERM)
 _WATCHED: Final = {signal.SIGCHLD, *_PASSED_ON}
 _READY: Final = b"ready"
 _INSIDE: Final = namespaces.NEWNS | namespaces.NEWNET | namespaces.NEWPID | namespaces.NEWUTS | namespaces.NEWIPC
+
+
+def start(
+    module: str,
+    *arguments: str,
+    log: Path,
+    in_namespaces: bool = True,
+    stdin: int = subprocess.DEVNULL,
+    descriptors: Sequence[int] = (),
+) -> subprocess.Popen[str]:
+    """Start `python -m MODULE ARGUMENTS`, a process that holds a cluster; its main function calls `inside`.
+
+    Its stdout is a pipe of lines, its stderr goes into `log`. It has a session of its own, so that Ctrl-C reaches it
+    only once, through its starter; and it notices when that dies, even before it has entered the lab.
+    """
+    with log.open("ab") as file:
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *arguments, *([] if in_namespaces else [_PLAIN])],
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            pass_fds=descriptors,
+            cwd=source_tree(),
+            start_new_session=True,
+            env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
+            text=True,
+        )
+
+
+def inside(arguments: Sequence[str], body: Callable[[list[str]], int]) -> int:
+    """Enter the lab unless the arguments say otherwise, then do `body` with the rest of them; returns an exit status.
+
+    What is heavy is imported in `body`: threads must not exist while namespaces are entered. Where the machine refuses,
+    one line on stdout says so, as JSON with the topic `error`.
+    """
+    try:
+        if _PLAIN in arguments:
+            accompany()
+        else:
+            enter()
+    except FencepostError as error:
+        refusal = {"topic": "error", "message": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+        sys.stdout.write(json.dumps(refusal) + "\n")
+        return int(error.exit_code)
+    return body([word for word in arguments if word != _PLAIN])
 
 
 def enter() -> None:

@@ -18,17 +18,13 @@ from fencepost.harness.runtime.linux import supervisor
 CELL = "cell.json"
 
 
-def main() -> int:
-    """Enter the lab, then measure; returns the process's exit status."""
-    try:
-        supervisor.enter()
-    except FencepostError as error:
-        return _refuse(error)
+def main(arguments: list[str]) -> int:
+    """Measure, inside the lab; returns the process's exit status."""
     from fencepost.harness.base.event_loop import new_event_loop
 
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            runner.run(_measure(Path(sys.argv[1])))
+            runner.run(_measure(Path(arguments[0])))
     except FencepostError as error:
         return _refuse(error)
     except asyncio.CancelledError:
@@ -86,4 +82,4 @@ def _refuse(error: FencepostError) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(supervisor.inside(sys.argv[1:], main))

@@ -5,10 +5,7 @@ systems. Each cell may take an equal share of the remaining time.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,12 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.base.files import source_tree
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
+from fencepost.harness.runtime.linux.supervisor import start
 from fencepost.harness.runtime.provider import Placement
 from fencepost.systems.kafka.failover.cell import ENDS, NODES, FailoverCell, FailoverSample, measured
 from fencepost.systems.kafka.failover.child import CELL
@@ -181,18 +177,8 @@ class _Child:
 
     def run(self) -> str | None:
         """Run the process to its end; returns why it ended before its work was done, or None."""
-        with (self.folder / _LOG).open("ab") as log:
-            self.child = subprocess.Popen(
-                [sys.executable, "-m", "fencepost.systems.kafka.failover.child", str(self.folder)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd=source_tree(),
-                # In a session of its own: Ctrl-C reaches it only once, through this process.
-                start_new_session=True,
-                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
-                text=True,
-            )
+        module = "fencepost.systems.kafka.failover.child"
+        self.child = start(module, str(self.folder), log=self.folder / _LOG)
         done = False
         try:
             self._after(self.budget_s, self._too_late)
