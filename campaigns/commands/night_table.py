@@ -8,7 +8,8 @@ from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import tested_in_words
 from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.telling import attempt_sign, lasting, spent
+from fencepost.campaigns.night.telling import attempt_sign, spent
+from fencepost.harness.base.quantities import lasting
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

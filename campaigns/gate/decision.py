@@ -22,6 +22,7 @@ from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import CellOutcome, RunAttempt
 from fencepost.campaigns.night.outcome import BLIND
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass, nemesis_of
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.faults.schedule import nemesis_words
 
 
@@ -139,7 +140,7 @@ def _cell(each: CellOutcome, runs: int, exception: PolicyException | None) -> Re
     return Requirement(
         kind=RequirementKind.CELL,
         name=each.cell.name,
-        need=f"{_count(runs, 'clean run')}, and none that is not clean",
+        need=f"{counted(runs, 'clean run')}, and none that is not clean",
         status=status,
         reason=reason,
         final=status is RequirementStatus.FAILED,
@@ -167,22 +168,22 @@ def _cell_status(each: CellOutcome, runs: int) -> tuple[RequirementStatus, str]:
         return RequirementStatus.MISSING, f"it is {each.run_class}: {each.reason}"
     if len(clean) + len(known) < runs:
         why = f": {each.reason}" if not last and each.reason else ""
-        return RequirementStatus.MISSING, f"{len(clean) + len(known)} of {_count(runs, 'clean run')}{why}"
+        return RequirementStatus.MISSING, f"{len(clean) + len(known)} of {counted(runs, 'clean run')}{why}"
     covered = sorted({fingerprint for a in each.attempts for fingerprint in a.known})
     if covered or known:
         return (
             RequirementStatus.EXCEPTED,
-            f"{_count(len(known), 'run')} showed only {', '.join(covered) or 'known violations'}",
+            f"{counted(len(known), 'run')} showed only {', '.join(covered) or 'known violations'}",
         )
     without = "" if any(a.took_hold for a in clean) else ", without any fault"
-    return RequirementStatus.MET, _count(len(clean), "clean run") + without
+    return RequirementStatus.MET, counted(len(clean), "clean run") + without
 
 
 def _absent(cell: str, runs: int) -> Requirement:
     return Requirement(
         kind=RequirementKind.CELL,
         name=f"cell {cell}",
-        need=_count(runs, "clean run"),
+        need=counted(runs, "clean run"),
         status=RequirementStatus.MISSING,
         reason="the night has no such cell",
         cell=cell,
@@ -193,17 +194,17 @@ def _guarantee(need: GuaranteeNeed, evidence: GateEvidence, required: list[CellO
     clean = [a for each in required for a in clean_attempts(each, need.name)]
     tested = sum(a.exposures[need.name] for a in clean)
     is_met = tested >= need.tested and len(clean) >= need.runs
-    reason = f"tested {_count(tested, 'time')} in {_count(len(clean), 'clean run')}"
+    reason = f"tested {counted(tested, 'time')} in {counted(len(clean), 'clean run')}"
     if not clean:
         others = sum(len(clean_attempts(each)) for each in required)
-        reason = f"no cell tests it under a fault: {_count(others, 'other clean run')}" if others else "no clean run"
+        reason = f"no cell tests it under a fault: {counted(others, 'other clean run')}" if others else "no clean run"
     elif not is_met:
         ahead = outlook(need, evidence.night, required, clean)
         reason += f"; {ahead.text}" if ahead else ""
     return Requirement(
         kind=RequirementKind.GUARANTEE,
         name=need.name,
-        need=f"tested at least {_count(need.tested, 'time')} in at least {_count(need.runs, 'clean run')}",
+        need=f"tested at least {counted(need.tested, 'time')} in at least {counted(need.runs, 'clean run')}",
         status=RequirementStatus.MET if is_met else RequirementStatus.MISSING,
         reason=reason,
         attempts=tuple(clean),
@@ -283,8 +284,8 @@ def _lateness(*sides: CellOutcome | None) -> str:
         return ""
     lags = [a.lag_ms for a in late]
     beside = max(a.company for a in late)
-    by = f"{_count(beside, 'run')} beside them" if beside else "none beside them: what else runs on this machine?"
-    return f"; {_count(len(late), 'run')} late by {min(lags):,} to {max(lags):,} ms not compared, {by}"
+    by = f"{counted(beside, 'run')} beside them" if beside else "none beside them: what else runs on this machine?"
+    return f"; {counted(len(late), 'run')} late by {min(lags):,} to {max(lags):,} ms not compared, {by}"
 
 
 def compare(pairs: Sequence[tuple[int, int]]) -> Comparison:
@@ -371,7 +372,3 @@ def fault_kinds(cell: NightCell) -> set[str]:
 def _about(each: CellOutcome) -> str:
     plan = each.cell.plan
     return f"{plan.system}, {plan.workload}, {nemesis_of(each.cell) or 'no fault'}"
-
-
-def _count(number: int, unit: str) -> str:
-    return f"{number:,} {unit}{'' if number == 1 else 's'}"

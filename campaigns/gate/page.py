@@ -14,12 +14,12 @@ from fencepost.campaigns.night.telling import (
     counted,
     finding_lines,
     lag_in_words,
-    lasting,
     on_machine,
     options_in_words,
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.quantities import lasting
 from fencepost.harness.report.page_kit import PageKit
 
 _REFRESH_S: Final = 10

@@ -21,6 +21,7 @@ from fencepost.campaigns.night.cells import NightCell, cell_id
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
 from fencepost.campaigns.night.night import RunAttempt
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
+from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.contract.system import System
 from fencepost.harness.plan import Plan
@@ -151,7 +152,7 @@ class TableMaking:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._launcher = launcher(self.folder)
         self._began_s = clock_s()
-        self._started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self._started_at = utc_stamp()
         self.runs: dict[tuple[str, ExperimentId], MeasuredCell] = {}
 
     def make(self) -> KipTable:

@@ -7,6 +7,7 @@ from fencepost.campaigns.kip.columns import KipPart, Proposal
 from fencepost.campaigns.kip.experiments import EXPERIMENTS
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
 from fencepost.campaigns.kip.table import CellState, KipTable, Measured, TableCell, TableRow
+from fencepost.harness.base.quantities import counted
 
 _TITLES: Final = {
     Proposal.KIP_30: "KIP-30 as a table: what a pluggable keeper of metadata can promise",
@@ -40,9 +41,9 @@ def measured_words(cell: TableCell) -> str:
     """What was measured of a cell, in a few words."""
     match cell.state:
         case CellState.HELD:
-            return f"{_count(cell.exposures, 'exposure')}, no violation"
+            return f"{counted(cell.exposures, 'exposure')}, no violation"
         case CellState.VIOLATED:
-            return f"{_count(cell.exposures, 'exposure')}, {_count(cell.violations, 'violation')}"
+            return f"{counted(cell.exposures, 'exposure')}, {counted(cell.violations, 'violation')}"
         case CellState.UNEXERCISED | CellState.NOT_RUN:
             return f"{cell.state}: {cell.why}" if cell.why else cell.state.value
         case CellState.NOT_MEASURED | CellState.BY_CONSTRUCTION:
@@ -72,7 +73,7 @@ def markdown(table: KipTable) -> str:
     of_rows = {one.row.id: witnesses[0] for one in table.rows if (witnesses := _witnesses(one))}
     for row, (name, cell, shown) in of_rows.items():
         steps = [_escaped(step) for step in shown.steps]
-        how = f"{_count(cell.violations, 'violation')} of {shown.guarantee} ({shown.standing}); `{shown.command}`"
+        how = f"{counted(cell.violations, 'violation')} of {shown.guarantee} ({shown.standing}); `{shown.command}`"
         listed = f". {steps[0]}" if len(steps) == 1 else "\n\n" + "\n".join(f"- {step}" for step in steps)
         blocks.append(f"### {row}\n\n{name}: {how}{listed}")
     if not of_rows:
@@ -163,14 +164,10 @@ def _run_words(table: KipTable) -> str:
     versions = ", ".join(f"{system} {table.versions.get(system, '')}".strip() for system in table.systems)
     cores, kernel = table.machine.get("cores", "?"), table.machine.get("kernel", "?")
     return (
-        f"{versions}; {_count(table.runs, 'run')} ({table.runtime}) of {table.played_s:.0f} s in all; "
+        f"{versions}; {counted(table.runs, 'run')} ({table.runtime}) of {table.played_s:.0f} s in all; "
         f"{table.started_at}; {cores} cores, Linux {kernel}"
     )
 
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one if number == 1 else one + 's'}"

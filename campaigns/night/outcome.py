@@ -18,6 +18,7 @@ import msgspec
 from fencepost.campaigns.night.night import CellOutcome, Night, NightState
 from fencepost.campaigns.night.run_class import RunClass, nemesis_of
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.quantities import counted
 
 BLIND: Final = "this night could not have seen anything"
 _NOTHING: Final = "nothing was tested"
@@ -174,7 +175,7 @@ def tested_in_words(cells: Sequence[CellOutcome]) -> str:
     quiet = sum(o.is_tested and not nemesis_of(o.cell) for o in cells)
     whole = sum(o.is_tested for o in cells)
     part = sum(bool(o.runs_tested[0]) and not o.is_tested for o in cells)
-    parts = [f"{whole} of {_count(len(cells), 'cell')} tested"]
+    parts = [f"{whole} of {counted(len(cells), 'cell')} tested"]
     parts += [f"{quiet} of them without faults"] if quiet else []
     return ", ".join([*parts, *([f"{part} only in part"] if part else [])])
 
@@ -184,7 +185,7 @@ def _sentence(night: Night, reasons: Sequence[Reason]) -> str:
     cells = [o for o in night.cells if not o.cell.canary]
     tested = tested_in_words(cells)
     known = night.count(RunClass.KNOWN)
-    beside = f", {_count(known, 'known issue')} seen" if known else ""
+    beside = f", {counted(known, 'known issue')} seen" if known else ""
     if reasons:
         nothing = [reason for reason in reasons if reason.cause is NightCause.NOTHING_TESTED]
         parts = _NOTHING if nothing else f"{tested}{beside}"
@@ -192,7 +193,7 @@ def _sentence(night: Night, reasons: Sequence[Reason]) -> str:
         text = "; ".join([parts, *_briefly(rest)] if nothing else [*_briefly(rest), parts])
     else:
         caught = sum(o.is_caught for o in night.cells if o.cell.canary)
-        text = f"{tested}: no new violation{beside}; {_count(caught, 'canary', 'canaries')} caught"
+        text = f"{tested}: no new violation{beside}; {counted(caught, 'canary', 'canaries')} caught"
     return f"{night.shard_in_words}: {text}" if night.shard_in_words else text
 
 
@@ -202,7 +203,3 @@ def _briefly(reasons: Sequence[Reason]) -> Iterator[str]:
         names = [reason.subject for reason in reasons if reason.brief == brief and reason.subject]
         more = f" and {len(names) - _NAMES_MAX} more" if len(names) > _NAMES_MAX else ""
         yield f"{brief}: {', '.join(names[:_NAMES_MAX])}{more}" if names else brief
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -12,12 +12,12 @@ from fencepost.campaigns.night.telling import (
     class_in_words,
     counted,
     finding_lines,
-    lasting,
     on_machine,
     options_in_words,
     seen_in,
 )
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.quantities import lasting
 from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.verdict import Validity
 

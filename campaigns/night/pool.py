@@ -30,6 +30,7 @@ from fencepost.campaigns.night.run_class import (
 )
 from fencepost.campaigns.night.value import Past, tier_of
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Plan
 
@@ -153,7 +154,7 @@ class Pool:
         for turn in self.waiting:
             self.left_out.setdefault(turn.cell, "the night was stopped before its turn")
         stopped = bool(self.waiting) or self._stop.insisted
-        self._append(ClosedNight(at=_now(), spent_s=self.spent_s, stopped=stopped, left_out=dict(self.left_out)))
+        self._append(ClosedNight(at=utc_stamp(), spent_s=self.spent_s, stopped=stopped, left_out=dict(self.left_out)))
         self._on_change(self)
 
     def expected_end_s(self) -> float:
@@ -224,7 +225,7 @@ class Pool:
             seed=seed_of(self._night.seed, cell.seeds_of or cell.id, turn.run),
             folder=f"runs/{cell.id}-{turn.run}-{turn.number}",
             shard=shard,
-            began_at=_now(),
+            began_at=utc_stamp(),
             began_s=round(self.spent_s, 3),
             alone=turn.alone,
         )
@@ -317,7 +318,3 @@ def judged(
         faults=faults_of(evidence.document),
         report=left.report,
     )
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -39,6 +39,7 @@ from fencepost.campaigns.night.register import (
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.value import Past, by_value, read_past
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -209,7 +210,7 @@ class NightSession:
                 digest=campaign.digest,
                 seed=self._wishes.seed,
                 budget_s=self._wishes.budget_s,
-                at=now(),
+                at=utc_stamp(),
                 cells=tuple(own),
                 shard=self._wishes.shard,
                 shards=self._wishes.shards,
@@ -227,7 +228,9 @@ class NightSession:
         """Go on where the last session ended: what had its verdict is classed, what else was in flight is lost."""
         self._records = read_register(self.folder / REGISTER)
         night = night_of(self._records, running=True)
-        self._append(Resumed(at=now(), budget_s=self._wishes.budget_s, jobs=self._jobs(), known_issues=tuple(issues)))
+        self._append(
+            Resumed(at=utc_stamp(), budget_s=self._wishes.budget_s, jobs=self._jobs(), known_issues=tuple(issues))
+        )
         self._refuse(prepared)
         for attempt in night.attempts:
             if attempt.run_class is None:
@@ -298,8 +301,3 @@ class NightSession:
             self._write(night, self.folder, expected_end_s=pool.expected_end_s(), warn=self._warn)
             ended = time.monotonic()
             self._write_at = ended + max(_WRITE_EVERY_S, (ended - began) / _WRITE_SHARE)
-
-
-def now() -> str:
-    """The time of day, UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -8,6 +8,7 @@ from fencepost.campaigns.night.launcher import PLAN
 from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt
 from fencepost.campaigns.night.run_class import DISTURBED_LAG_NS, RunClass
 from fencepost.harness.base.errors import command_line
+from fencepost.harness.base.quantities import lasting
 from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan import Plan
 
@@ -167,14 +168,3 @@ def spent(night: Night) -> str:
     if over_s >= 1:
         return f"{lasting(night.budget_s)}, and {lasting(over_s)} more to end the last runs"
     return f"{lasting(min(night.spent_s, night.budget_s))} of {lasting(night.budget_s)}"
-
-
-def lasting(seconds: float) -> str:
-    """ "45 s", "4 min 30 s", "12 min", "3 h 05 min"."""
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    if seconds < 600:
-        minutes, rest = divmod(round(seconds), 60)
-        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"

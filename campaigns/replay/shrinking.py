@@ -25,9 +25,10 @@ from fencepost.campaigns.replay.shrink_state import (
     one_search,
     read_tries,
 )
-from fencepost.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, ReductionStage, forecast, span
+from fencepost.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, ReductionStage, forecast
 from fencepost.campaigns.replay.tries import Carrier, Try
 from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.quantities import lasting
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store
@@ -158,7 +159,7 @@ class Shrinking:
             self._say(f"{stage}: {forecast(candidates, self._per_try_s())}")
         yield
         if candidates:
-            left = f"{span(self._ends_s - self._clock_s())} of the budget left"
+            left = f"{lasting(self._ends_s - self._clock_s())} of the budget left"
             now = self._shrunk.best
             less = "less" if now.key != best.key else "nothing to leave out"
             self._say(

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from fencepost.campaigns.replay.reductions import ReducedPlan, Reduction, idle_time, load, narrowing
+from fencepost.harness.base.quantities import lasting
 
 FAULTS: Final = "faults"
 #: A candidate that shows needs two tries as a rule, one that does not up to four.
@@ -39,9 +40,5 @@ def forecast(candidates: int, per_try_s: float) -> str:
     """ "up to 14 smaller plans, each 2 to 4 tries of 12 s: 6 to 11 min"."""
     low, high = (candidates * tries * per_try_s for tries in _TRIES_EACH)
     plans = "1 smaller plan" if candidates == 1 else f"up to {candidates} smaller plans"
-    return f"{plans}, each {_TRIES_EACH[0]} to {_TRIES_EACH[1]} tries of {per_try_s:.0f} s: {span(low)} to {span(high)}"
-
-
-def span(seconds: float) -> str:
-    """A length of time for a person who waits: "40 s", "12 min"."""
-    return f"{max(seconds, 0):.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    tries = f"{_TRIES_EACH[0]} to {_TRIES_EACH[1]} tries of {per_try_s:.0f} s"
+    return f"{plans}, each {tries}: {lasting(low)} to {lasting(high)}"

@@ -8,6 +8,7 @@ Durations with units, as they stand on command lines and in plans: `30s`, `250ms
 import json
 import re
 import sys
+import time
 import tomllib
 from typing import Any, ClassVar, Final, Self
 
@@ -67,6 +68,27 @@ def format_duration(ns: int) -> str:
         if ns and ns % _UNITS_NS[unit] == 0:
             return f"{ns // _UNITS_NS[unit]}{unit}"
     return f"{ns:d}ns" if ns else "0s"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """ "1 run", "2,000 runs", "2 processes"."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def lasting(seconds: float) -> str:
+    """A length of time for a person who waits: "45 s", "4 min 30 s", "12 min", "3 h 05 min"."""
+    if seconds < 100:
+        return f"{max(seconds, 0):.0f} s"
+    if seconds < 600:
+        minutes, rest = divmod(round(seconds), 60)
+        return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def utc_stamp() -> str:
+    """The time now, to the second, as 2026-11-28T12:00:00Z."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 _NUMBER: Final = re.compile(r"\d*\.?\d+", re.ASCII)

@@ -4,7 +4,6 @@ The outer process owns what must survive the runner: the folder and the verdict.
 killed is still judged by what it recorded.
 """
 
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
 from fencepost.harness.base.files import write_whole
+from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.faults.forecast import Forecast, Surroundings, refuse_without_time
 from fencepost.harness.faults.forecast import look_ahead as work_out
@@ -165,7 +165,7 @@ def facts_before_start(
         "system": plan.system,
         "system_version": artifacts.version,
         "seed": plan.seed,
-        "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "started_at": utc_stamp(),
         "artifacts": msgspec.to_builtins(artifacts),
         "nemesis": forecast.document(keep_quorum=checked.keeps_quorum),
         "machine": store.machine_facts(),

@@ -320,11 +320,6 @@ def opening(
     return Opening(headline=headline, concerns=_concerns(validity, lines, facts), next_command=command, next_why=why)
 
 
-def counted(number: int, noun: str) -> str:
-    """ "1 run", "2 runs"."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def times(count: int) -> str:
     """Say how often something happened: "once", "3,011 times"."""
     return "once" if count == 1 else f"{count:,} times"

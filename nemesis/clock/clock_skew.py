@@ -19,6 +19,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.faults.clock_answers import Answers, FirstAnswers, ask_all, compare
 from fencepost.harness.faults.kind import (
     NODE_TARGETS,
@@ -240,7 +241,7 @@ class ClockSkew(FaultKind):
         functions = (
             "clock functions of ours, which show true time" if kept_ours else "the kernel's own clock functions again"
         )
-        return f"{name}: {_count(reading.processes)} with {functions}", wrong
+        return f"{name}: {counted(reading.processes, 'process', 'processes')} with {functions}", wrong
 
     async def close(self) -> None:
         """Stop watching the nodes; for callers that use this fault without a run. Idempotent."""
@@ -301,13 +302,13 @@ class ClockSkew(FaultKind):
         return self._cluster.records.now_ns()
 
 
+def _processes(reading: ClockReadings) -> str:
+    return counted(reading.processes, "process", "processes")
+
+
 def _reading_text(reading: ClockReadings) -> str:
     how = f" ({reading.how})" if reading.how else ""
-    return f"read back from {_count(reading.processes)}{how}"
-
-
-def _count(processes: int) -> str:
-    return "1 process" if processes == 1 else f"{processes} processes"
+    return f"read back from {counted(reading.processes, 'process', 'processes')}{how}"
 
 
 def _ended(ended: bool) -> str:

@@ -291,7 +291,7 @@ def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(recorded: Rec
     begun = [line.partition(":")[0] for line in said if "smaller plan" in line]
     assert begun[:2] == ["time", "faults"]
     assert "load" in begun
-    assert "faults: up to 16 smaller plans, each 2 to 4 tries of 10 s: 5 min to 11 min" in said
+    assert "faults: up to 16 smaller plans, each 2 to 4 tries of 10 s: 5 min 20 s to 11 min" in said
     (over,) = [line for line in said if line.startswith("faults: less after ")]
     assert f"; {len(shrunk.best.rows)} faults, " in over
     assert over.endswith(" min of the budget left")

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from fencepost.harness.base.errors import ExitCode, unknown_choice
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import wrapped
-from fencepost.harness.verdict.by_guarantee import counted, times
+from fencepost.harness.verdict.by_guarantee import times
 
 if TYPE_CHECKING:
     from fencepost.warehouse.adding import Added

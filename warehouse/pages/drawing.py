@@ -5,9 +5,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.findings.findability import FIXED_AT, chance_unseen
 from fencepost.harness.report.svg import element, joined, label, title
-from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.telling import figure, percent
 from fencepost.warehouse.pages.values import ListedFinding
 

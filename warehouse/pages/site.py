@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import command_line
 from fencepost.harness.base.files import write_whole
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.report.documents import typed_path
 from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.report.words import count
-from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages import telling
 from fencepost.warehouse.pages.drawing import findability_curve
 from fencepost.warehouse.pages.gates import gate_values

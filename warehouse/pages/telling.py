@@ -4,9 +4,9 @@ from typing import Final
 
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import SIGNS
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.findings.findability import FIXED_AT
 from fencepost.harness.findings.state import RARE_BELOW, FindingState
-from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.values import ListedFinding, NightSummary, Square
 
 #: A run that belongs to no campaign may be `unknown` for any reason.

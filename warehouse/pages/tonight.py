@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fencepost.campaigns.night.run_class import RunClass
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.findings.state import FindingState
 from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.by_guarantee import counted
 from fencepost.warehouse.pages.gates import newest_gates
 from fencepost.warehouse.pages.telling import KNOWN, expected_text, night_text, night_tone
 from fencepost.warehouse.pages.values import CellRow, ListedFinding, NightSummary, Overview

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
@@ -69,7 +70,7 @@ class CurveRun:
         self.systems, self.partitions, self.times = tuple(systems), tuple(sorted(partitions)), times
         self.ends = time.monotonic() + deadline_s
         self.began = time.monotonic()
-        self.started_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        self.started_at = utc_stamp()
         self.say, self.stop = say, stop
         self.samples: list[FailoverSample] = []
         self.failures: list[str] = []

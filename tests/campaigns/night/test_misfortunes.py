@@ -19,9 +19,10 @@ from fencepost.campaigns.night.outcome import outcome
 from fencepost.campaigns.night.pool import Pool, turns_of
 from fencepost.campaigns.night.register import ClosedNight, Record, RefusedRun, Registered, night_of
 from fencepost.campaigns.night.run_class import RunClass, RunEvidence, classify
-from fencepost.campaigns.night.telling import counted, lasting, spent
+from fencepost.campaigns.night.telling import counted, spent
 from fencepost.campaigns.night.value import Past, past_of
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.quantities import lasting
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Phases
 from fencepost.harness.results import run_folder as store
