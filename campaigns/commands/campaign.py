@@ -1,6 +1,5 @@
 """`fencepost campaign`: the flags made values, a night carried out or shards merged, and what came of it in words."""
 
-import datetime
 import json
 import re
 import sys
@@ -10,30 +9,18 @@ from typing import Any, Final
 
 import click
 
-from fencepost.campaigns.commands.night_table import NightTable
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.night.cells import cells_of, shard_of
 from fencepost.campaigns.night.documents import PAGE, document, write_documents
 from fencepost.campaigns.night.file import Campaign, read_campaign
 from fencepost.campaigns.night.merge import merged_night, read_night, shards_below
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import NightOutcome, outcome
-from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
-from fencepost.campaigns.night.session import (
-    NIGHTS,
-    NightSession,
-    NightWishes,
-    Watcher,
-    cells_within,
-    find_unfinished,
-    id_of_night,
-    new_folder,
-    refuse_short_cells,
-)
+from fencepost.campaigns.night.session import NIGHTS, NightWishes
 from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
-from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
+from fencepost.harness.base.errors import UsageError, command_line
 from fencepost.harness.base.offers import plugin_paths
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue, read_known_issues
@@ -54,44 +41,22 @@ EXAMPLES = (
 )
 
 
-def carry_out(path: Path, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
+def run_night(path: Path, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Carry out a campaign; returns the night's exit code."""
     campaign = read_campaign(path)
-    cells = cells_of(campaign)
-    issues = _known_issues(campaign)
-    own = shard_of(cells.cells, wishes.shard, wishes.shards)
-    unfinished = find_unfinished(campaign, wishes) if resume else None
-    # A night keeps its seed, so that what is made again is the same run.
-    seed = read_night(unfinished).seed if unfinished else wishes.seed
-    refuse_short_cells(cells, seed)
-    shared_id = "" if unfinished else id_of_night(campaign, wishes, datetime.datetime.now(datetime.UTC))
-    stop, table = StopRequest(), NightTable()
-    stop.install()
-    try:
-        fitting = cells_within(own, cells.plans, wishes)
-        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
-        table.line(f"{campaign.content.name}: {len(own)} cells; {then}")
-        prepared = prepare(fitting, cells.plans, table.line, lambda: stop.asked)
-        stop.check()
-        if stop.asked:
-            raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
-        if not unfinished:
-            refuse_if_none_is_left(own, prepared)
-        for text in in_words(own, prepared):
-            table.line(f"cannot run on this machine: {text}")
-        folder = unfinished or new_folder(campaign, wishes)
-        with NightSession(folder, cells, wishes, stop, Watcher(table.change, table.line)) as session:
-            if unfinished:
-                session.resume(issues, prepared)
-            else:
-                session.begin(campaign, own, issues, prepared, shared_id)
-            table.line(f"seed {seed}; page: {shorten(str(folder / PAGE))}")
-            result = outcome(session.carry_out(prepared))
-    finally:
-        table.close()
-        stop.uninstall()
-    stop.check()
-    _say(read_night(folder), result, folder, as_json=as_json)
+    checked = cells_of(campaign)
+    strategy = NightStrategy(
+        name=campaign.content.name,
+        campaign=campaign,
+        checked=checked,
+        cells=shard_of(checked.cells, wishes.shard, wishes.shards),
+        issues=_known_issues(campaign),
+        page=PAGE,
+    )
+    folder, _ = carry_out(strategy, wishes, resume=resume)
+    night = read_night(folder)
+    result = outcome(night)
+    _say(night, result, folder, as_json=as_json)
     return int(result.exit_code)
 
 
@@ -222,4 +187,4 @@ def command(paths: tuple[Path, ...], results: Path, resume: bool, as_json: bool,
         return merge(paths[1:], results, flags["night"], as_json=as_json)
     if len(paths) > 1:
         raise UsageError(f"one campaign file is carried out, and {len(paths)} paths were given")
-    return carry_out(paths[0], _wishes(paths[0], results, **flags), resume=resume, as_json=as_json)
+    return run_night(paths[0], _wishes(paths[0], results, **flags), resume=resume, as_json=as_json)

@@ -6,30 +6,19 @@ from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.night_table import NightTable
+from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
 from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
 from fencepost.campaigns.gate.requirement import Decision, RequirementKind, RequirementStatus
-from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
-from fencepost.campaigns.night.session import (
-    NightSession,
-    NightWishes,
-    Watcher,
-    cells_within,
-    find_unfinished,
-    new_folder,
-    refuse_short_cells,
-)
+from fencepost.campaigns.night.session import NightWishes
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
-from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
+from fencepost.harness.base.errors import UsageError, command_line
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, pairs, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 
@@ -49,47 +38,28 @@ EXAMPLES = (
 )
 
 
-def carry_out(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
+def run_gate(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that the policy needs; returns the gate's exit code."""
-    unfinished = find_unfinished(gate.campaign, wishes) if resume else None
-    # A night keeps its seed, so that what is made again is the same run.
-    seed = read_night(unfinished).seed if unfinished else wishes.seed
-    refuse_short_cells(gate.checked, seed)
-    issues = [each.issue for each in gate.policy.exceptions if each.fingerprint]
-    cells = gate.checked.cells
-    stop, table = StopRequest(), NightTable()
-    stop.install()
-    try:
-        fitting = cells_within(cells, gate.checked.plans, wishes)
-        then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
-        table.line(f"{gate.policy.name}: {len(cells)} cells; {then}")
-        prepared = prepare(fitting, gate.checked.plans, table.line, lambda: stop.asked)
-        stop.check()
-        if stop.asked:
-            raise StoppedBeforeStart("stopped while it was getting ready: no run was begun")
-        if not unfinished:
-            refuse_if_none_is_left(cells, prepared)
-        for text in in_words(cells, prepared):
-            table.line(f"cannot run on this machine: {text}")
-        folder = unfinished or new_folder(gate.campaign, wishes)
+
+    def opened(folder: Path) -> InFolder:
         files = MeasureFiles(folder)
 
         def demand(night: Night, turn: WaitingRun) -> Demand:
             return demand_of(files.evidence(gate.policy, night), turn)
 
-        write = GateDocuments(gate.policy, files)
-        with NightSession(folder, gate.checked, wishes, stop, Watcher(table.change, table.line), write) as session:
-            if unfinished:
-                session.resume(issues, prepared)
-            else:
-                session.begin(gate.campaign, cells, issues, prepared)
-            table.line(f"seed {seed}; page: {shorten(str(folder / PAGE))}")
-            night = session.carry_out(prepared, demand)
-    finally:
-        table.close()
-        stop.uninstall()
-    stop.check()
-    evidence = files.evidence(gate.policy, night)
+        return demand, GateDocuments(gate.policy, files)
+
+    strategy = NightStrategy(
+        name=gate.policy.name,
+        campaign=gate.campaign,
+        checked=gate.checked,
+        cells=gate.checked.cells,
+        issues=[each.issue for each in gate.policy.exceptions if each.fingerprint],
+        page=PAGE,
+        opened=opened,
+    )
+    folder, night = carry_out(strategy, wishes, resume=resume)
+    evidence = MeasureFiles(folder).evidence(gate.policy, night)
     decision = decide(evidence)
     _say(evidence, decision, folder, as_json=as_json)
     return int(decision.exit_code)
@@ -176,7 +146,7 @@ def command(
     gate = plan_gate(
         policy, Candidate(name=candidate, baseline=baseline, options=pairs(system_option, "--system-option"))
     )
-    return carry_out(gate, _wishes(again, flags), resume=flags["resume"], as_json=flags["as_json"])
+    return run_gate(gate, _wishes(again, flags), resume=flags["resume"], as_json=flags["as_json"])
 
 
 def _wishes(again: list[str], flags: dict[str, Any]) -> NightWishes:

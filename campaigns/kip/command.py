@@ -11,9 +11,8 @@ from fencepost.campaigns.kip.page import claim_words, measured_words
 from fencepost.campaigns.kip.rows import parts_of
 from fencepost.campaigns.kip.table import KipTable
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
-from fencepost.harness.cli.output.progress import Progress, shorten
+from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plugins import registry
 
 _KIP_30 = (
@@ -29,14 +28,8 @@ Command = Callable[..., int]
 
 def make_table(wishes: TableWishes) -> int:
     """Make the runs and the table; returns the exit code of the table."""
-    stop, progress = StopRequest(), Progress()
-    stop.install()
-    try:
-        making = TableMaking(wishes, say=progress.line, stop=stop)
-        table = making.make()
-    finally:
-        progress.close()
-        stop.uninstall()
+    making = TableMaking(wishes)
+    table = making.make()
     _say(table)
     click.echo(f"table: {shorten(str(making.folder / f'{wishes.proposal}.md'))}", err=True)
     return int(table.exit_code)

@@ -1,31 +1,38 @@
-"""Makes the table: one run for each system and experiment, within a budget, and pages that are written after each.
+"""Makes the table: a night with a cell for each system and experiment, and pages that are written again as it goes on.
 
 results/conformance-kip/
-    runs/<cell>-<seed>/    one run; a later command with the same plan reads its verdict instead of running again
+    nights/<proposal>/<UTC time>/    the runs of one command; a later one reads their verdicts instead of running again
     kip-30.json, kip-30.md
 """
 
-import time
+import hashlib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, Proposal, column_of
 from fencepost.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import experiments_of, rows_of
 from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
-from fencepost.campaigns.night.cells import NightCell, cell_id
-from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import RunAttempt
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
+from fencepost.campaigns.night.file import Campaign, CampaignFile
+from fencepost.campaigns.night.launcher import ProcessLauncher
+from fencepost.campaigns.night.merge import read_night
+from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.register import REGISTER
+from fencepost.campaigns.night.session import NIGHTS, NightWishes, every_run
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
+from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
-from fencepost.harness.base.signals import STOP_GRACE_S, StopRequest
+from fencepost.harness.base.toml_file import TomlFile
 from fencepost.harness.contract.system import System
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import current_read
 from fencepost.harness.results import run_folder as store
@@ -34,13 +41,6 @@ from fencepost.harness.verdict import Thresholds
 FOLDER: Final = "conformance-kip"
 #: The main phase of each run; a start, healing and the final phase take as long again.
 TIME_LIMIT: Final = "15s"
-#: What one run takes on a quiet machine; nothing begins that the budget has no room for.
-_RUN_S: Final = 60.0
-#: A run that is not over by then is stopped, and has no verdict.
-_DEADLINE_S: Final = 300.0
-_POLL_S: Final = 0.5
-
-Say = Callable[[str], None]
 
 
 class TableWishes(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,20 +61,19 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     experiment: Experiment
     cell: NightCell
-    seed: int
+    checked: CheckedPlan
 
     @property
-    def folder(self) -> str:
-        return f"runs/{self.cell.id}-{self.seed}"
+    def key(self) -> tuple[str, ExperimentId]:
+        return self.system, self.experiment.id
 
-    @property
-    def command(self) -> str:
-        """What repeats the run on any machine."""
-        plan = self.cell.plan
-        options = [word for name, value in plan.workload_options.items() for word in ("-o", f"{name}={value}")]
-        arguments = ["--system", plan.system, "--version", plan.version, "--workload", plan.workload, *options]
-        arguments += ["--nemesis", plan.nemesis, "--runtime", plan.runtime, "--time-limit", plan.time_limit]
-        return command_line("run", *arguments, "--seed", self.seed)
+
+def _command(plan: Plan, seed: int) -> str:
+    """What repeats a run on any machine."""
+    options = [word for name, value in plan.workload_options.items() for word in ("-o", f"{name}={value}")]
+    arguments = ["--system", plan.system, "--version", plan.version, "--workload", plan.workload, *options]
+    arguments += ["--nemesis", plan.nemesis, "--runtime", plan.runtime, "--time-limit", plan.time_limit]
+    return command_line("run", *arguments, "--seed", seed)
 
 
 def columns_of(systems: Sequence[str]) -> dict[str, KipColumn | None]:
@@ -116,9 +115,8 @@ def plans(wishes: TableWishes, columns: Mapping[str, KipColumn | None]) -> list[
                     **_current(experiment, system),
                 },
             )
-            check_plan(plan)
             cell = NightCell(id=cell_id(plan), name=f"{name} {experiment.id}", plan=plan)
-            planned.append(Planned(system=name, experiment=experiment, cell=cell, seed=wishes.seed))
+            planned.append(Planned(system=name, experiment=experiment, cell=cell, checked=check_plan(plan)))
     return planned
 
 
@@ -134,61 +132,104 @@ def _recipe_words(recipe: KipRecipe) -> str:
 
 
 class TableMaking:
-    """One command: `make` runs what is missing; `write` writes the table so far, at any time."""
+    """One command: `make` runs what is missing. Called with a night, it writes the table so far."""
 
-    def __init__(
-        self,
-        wishes: TableWishes,
-        *,
-        say: Say,
-        stop: StopRequest,
-        launcher: Callable[[Path], Launcher] = ProcessLauncher,
-        clock_s: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.wishes, self.say, self.stop, self._clock_s = wishes, say, stop, clock_s
+    def __init__(self, wishes: TableWishes) -> None:
+        self.wishes = wishes
         self.columns = columns_of(wishes.systems)
         self.planned = plans(wishes, self.columns)
         self.folder: Final = wishes.results / FOLDER
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._launcher = launcher(self.folder)
-        self._began_s = clock_s()
         self._started_at = utc_stamp()
-        self.runs: dict[tuple[str, ExperimentId], MeasuredCell] = {}
+        self._read: dict[Path, MeasuredCell] = {}
+        self._runs: dict[tuple[str, ExperimentId], MeasuredCell] = {}
 
     def make(self) -> KipTable:
-        """Make every run that fits into the budget; raises StoppedTwice when a person insists."""
-        waiting = []
-        for one in self.planned:
-            done = None if self.wishes.fresh else self._left(one, None)
-            if done is not None and done.document is not None:
-                self._take(one, done)
-            else:
-                waiting.append(one)
-        if len(waiting) < len(self.planned):
-            self.say(f"{len(self.planned) - len(waiting)} of {len(self.planned)} runs are there already")
-        for number, one in enumerate(waiting, 1):
-            left_s = self.wishes.budget_s - (self._clock_s() - self._began_s)
-            if self.stop.asked:
-                self._take(one, self._none(one, "stopped before its turn"))
-            elif left_s < _RUN_S:
-                self._take(one, self._none(one, f"the budget of {self.wishes.budget_s:.0f} s was spent"))
-            else:
-                self.say(f"{number} of {len(waiting)}: {one.cell.name}")
-                self._take(one, self._run(one))
-                self.write()
-        self.stop.check()
+        """Make every run that fits into the budget; raises as `carry_out` of nights does."""
+        if not self.wishes.fresh:
+            for register in sorted((self.folder / NIGHTS / self.wishes.proposal).glob(f"*/{REGISTER}")):
+                self._take(read_night(register.parent), register.parent, only_judged=True)
+        waiting = [one for one in self.planned if one.key not in self._runs]
+        if waiting:
+            carry_out(self._strategy(waiting), self._night_wishes(), resume=False)
         return self.write()
+
+    def __call__(
+        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
+    ) -> None:
+        """Write the table as it stands when `night`, in its folder, has come this far."""
+        self._take(night, folder, only_judged=False)
+        self.write()
 
     def write(self) -> KipTable:
         """Write the table so far as JSON and Markdown."""
         proposal = self.wishes.proposal
         table = self._table()
         store.write_json(self.folder / f"{proposal}.json", msgspec.to_builtins(table))
-        (self.folder / f"{proposal}.md").write_text(markdown(table), encoding="utf-8")
+        write_whole(self.folder / f"{proposal}.md", markdown(table))
         return table
 
+    def _strategy(self, waiting: Sequence[Planned]) -> NightStrategy:
+        name = self.wishes.proposal.value
+        ids = "\n".join(one.cell.id for one in waiting)
+        campaign = Campaign(
+            content=CampaignFile(name=name),
+            source=TomlFile(path=Path(name), text=ids, data={}),
+            digest=hashlib.sha256(ids.encode()).hexdigest()[:16],
+        )
+        cells = tuple(one.cell for one in waiting)
+        checked = {one.cell.id: one.checked for one in waiting}
+        there = len(self.planned) - len(waiting)
+        return NightStrategy(
+            name=f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
+            campaign=campaign,
+            checked=CheckedCells(cells=cells, plans=checked, impossible=()),
+            cells=cells,
+            issues=(),
+            page=f"../../../{name}.md",
+            opened=lambda folder: (every_run, self),
+        )
+
+    def _night_wishes(self) -> NightWishes:
+        wishes = self.wishes
+        return NightWishes(budget_s=wishes.budget_s, seed=wishes.seed, results=self.folder)
+
+    def _take(self, night: Night, folder: Path, *, only_judged: bool) -> None:
+        """Take what the cells of a night came to; `only_judged`: those that have a verdict of their whole length."""
+        outcomes = {outcome.cell.id: outcome for outcome in night.cells}
+        for one in self.planned:
+            outcome = outcomes.get(one.cell.id)
+            if outcome is None:
+                continue
+            ended = [attempt for attempt in outcome.attempts if attempt.run_class is not None]
+            missing = MeasuredCell(system=one.system, experiment=one.experiment.id, missing=outcome.reason)
+            done = self._left(one, ended[-1], folder) if ended else missing
+            if done.document is not None or not only_judged:
+                self._runs[one.key] = done
+
+    def _left(self, one: Planned, attempt: RunAttempt, folder: Path) -> MeasuredCell:
+        """What an attempt left, read once."""
+        place = folder / attempt.folder
+        if place not in self._read:
+            left = ProcessLauncher(folder).left(attempt, attempt.exit_code)
+            document = left.evidence.document or {}
+            why = ""
+            if not document or document["exit_code"] == ExitCode.INTERNAL:
+                why = left.evidence.failure or document.get("headline") or attempt.reason
+            elif document.get("cut_short"):
+                why = f"it was cut short: {document['cut_short']}"
+            self._read[place] = MeasuredCell(
+                system=one.system,
+                experiment=one.experiment.id,
+                document=None if why else document,
+                missing=str(why),
+                report=os.path.relpath(folder / left.report, self.folder) if left.report and not why else "",
+                command="" if why else _command(one.cell.plan, attempt.seed),
+            )
+        return self._read[place]
+
     def _table(self) -> KipTable:
-        documents = {done.system: done.document for done in self.runs.values() if done.document is not None}
+        documents = {done.system: done.document for done in self._runs.values() if done.document is not None}
         return KipTable(
             proposal=self.wishes.proposal,
             systems=tuple(self.columns),
@@ -197,61 +238,15 @@ class TableMaking:
                 name: tuple(_recipe_words(recipe) for recipe in column.recipes) if column else ()
                 for name, column in self.columns.items()
             },
-            rows=table_rows(self.wishes.proposal, self.columns, self.runs),
-            runs=sum(done.document is not None for done in self.runs.values()),
+            rows=table_rows(self.wishes.proposal, self.columns, self._runs),
+            runs=sum(done.document is not None for done in self._runs.values()),
             missing=tuple(
                 f"{done.system}, {done.experiment}: {done.missing}"
-                for done in self.runs.values()
+                for done in self._runs.values()
                 if done.document is None
             ),
             runtime=self.wishes.runtime,
             started_at=self._started_at,
-            played_s=sum(done.document["duration_ns"] for done in self.runs.values() if done.document) / 1e9,
+            played_s=sum(done.document["duration_ns"] for done in self._runs.values() if done.document) / 1e9,
             machine=store.machine_facts(),
         )
-
-    def _take(self, one: Planned, done: MeasuredCell) -> None:
-        self.runs[one.system, one.experiment.id] = done
-        if done.missing:
-            self.say(f"  {one.cell.name}: {done.missing}")
-
-    def _attempt(self, one: Planned) -> RunAttempt:
-        return RunAttempt(cell=one.cell.id, run=1, number=1, seed=one.seed, folder=one.folder)
-
-    def _run(self, one: Planned) -> MeasuredCell:
-        """Make one run and wait for it; it is stopped at its deadline, and when the command is."""
-        flight = self._launcher.launch(one.cell, self._attempt(one))
-        ends_s = self._clock_s() + _DEADLINE_S
-        killed_s: float | None = None
-        while (code := flight.ended()) is None:
-            self._launcher.wait([flight], _POLL_S)
-            now_s = self._clock_s()
-            if killed_s is not None and now_s > killed_s:
-                flight.kill()
-            elif killed_s is None and (self.stop.asked or now_s > ends_s):
-                flight.stop()
-                killed_s = now_s + STOP_GRACE_S
-        done = self._left(one, code)
-        return done if done is not None else self._none(one, f"it ended with {code}, and left nothing")
-
-    def _left(self, one: Planned, code: int | None) -> MeasuredCell | None:
-        """What a run left; None where there is no run, and where an earlier one has no verdict of its whole length."""
-        if not (self.folder / one.folder).is_dir():
-            return None
-        left = self._launcher.left(self._attempt(one), code)
-        document = left.evidence.document
-        if document is None or document["exit_code"] == ExitCode.INTERNAL:
-            why = left.evidence.failure or (document or {}).get("headline") or f"it ended with {code}"
-            return self._none(one, str(why))
-        if document.get("cut_short"):
-            return self._none(one, f"it was cut short: {document['cut_short']}")
-        return MeasuredCell(
-            system=one.system,
-            experiment=one.experiment.id,
-            document=document,
-            report=left.report,
-            command=one.command,
-        )
-
-    def _none(self, one: Planned, why: str) -> MeasuredCell:
-        return MeasuredCell(system=one.system, experiment=one.experiment.id, missing=why)

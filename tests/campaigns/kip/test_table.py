@@ -22,7 +22,6 @@ from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import ROWS
 from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode, UsageError
-from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plugins import registry
 
 MEMBERS = ExperimentId.MEMBERS
@@ -187,7 +186,7 @@ def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Pat
     wishes = TableWishes(
         proposal=Proposal.KIP_30, systems=("consul",), runtime="lab", budget_s=1, seed=1, results=tmp_path
     )
-    made = TableMaking(wishes, say=lambda _: None, stop=StopRequest()).write()
+    made = TableMaking(wishes).write()
     (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
     assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
     assert cell(made, RowId.M1).recipe == "session-key/1"
