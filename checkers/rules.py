@@ -116,6 +116,11 @@ class Shape(Rule, frozen=True, kw_only=True):
     steps: Callable[..., Iterable[str]] | None = None
     view: Callable[[History, Facts], Iterable[Any]] | None = None
 
+    @property
+    def about(self) -> str:
+        """What it judges, in one sentence."""
+        return self.name if isinstance(self.guarantee, str) else self.guarantee.text
+
     def judge(self, view: Iterable[Any]) -> Judged:
         """Go over the view; return the violations and every chance."""
         raise NotImplementedError

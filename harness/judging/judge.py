@@ -60,17 +60,16 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         Guarantees and bounds as the release that promises least has them, since the whole cluster is judged by them.
     """
     plan, system = resolved.plan, resolved.system
+    stated = _weakest(
+        [promises_in_force(system, release, plan.settings, resolved.system_options) for release in (version, *others)]
+    )
+    of_checkers = registry.guarantees_of(checkers_of(resolved))
     return Facts(
         system=plan.system,
         workload=plan.workload,
         nodes=tuple(member.name for member in resolved.members),
         electorate=tuple(member.name for member in resolved.members if member.votes),
-        guarantees=_weakest(
-            [
-                promises_in_force(system, release, plan.settings, resolved.system_options)
-                for release in (version, *others)
-            ]
-        ),
+        guarantees=(*stated, *(own for own in of_checkers if own.name not in {each.name for each in stated})),
         required=plan.require,
         read_guarantee=resolved.workload.guarantee(system, resolved.options),
         nemesis=nemesis_words(plan.nemesis),

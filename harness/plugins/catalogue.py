@@ -399,7 +399,8 @@ def guarantee_example(system: str, guarantee: str) -> str:
 def _checkers() -> Iterator[NameEntry]:
     uses = _uses()
     for name, checker in registry.checkers().items():
-        doc = (sys.modules[checker.__module__].__doc__ or checker.__doc__ or "").strip()
+        own = getattr(checker, "about", "") or sys.modules[checker.__module__].__doc__ or checker.__doc__
+        doc = (own or "").strip()
         first, _, rest = doc.partition("\n")
         yield NameEntry(name=name, about=first, text=rest.strip(), sections=_rows("Judges", uses.get(name, {})))
 

@@ -18,7 +18,7 @@ import msgspec
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict import Facts, Guarantee, Verdict
 
 if TYPE_CHECKING:
     from fencepost.harness.contract.system import System
@@ -258,6 +258,16 @@ def checker(name: str) -> Checker:
     if name in FILE_CHECKERS:
         return cast(Checker, offers.attribute(FILE_CHECKERS[name]))
     return cast(Checker, _load("checker", name, CHECKERS))
+
+
+def guarantees_of(checkers: Iterable[str]) -> list[Guarantee]:
+    """The guarantees that stand in full in checkers of plug-ins (`checkers.rules`), among those of these names."""
+    stated = []
+    for name in (name for name in checkers if CHECKERS.offer(name)):
+        # What a broken one says of itself is told when it is to judge.
+        with contextlib.suppress(UsageError):
+            stated.append(getattr(checker(name), "guarantee", None))
+    return [guarantee for guarantee in stated if isinstance(guarantee, Guarantee)]
 
 
 def checker_of_model(name: str, model: Any = None) -> Checker:

@@ -45,9 +45,7 @@ LOST, CONTRADICT = (
     )
     for anomaly in ("lost-acknowledged-change", "views-contradict")
 )
-REFUSED: Final = Rule(
-    guarantee=GUARANTEE, anomaly="refused-change-took-effect", tested="changes of a setting that were refused"
-)
+REFUSED: Final = Rule(guarantee=GUARANTEE, anomaly="refused-change-took-effect", tested="refused changes of a setting")
 
 #: The operation by which a change was put to the test, and the change.
 _Due = tuple[Operation, Operation]

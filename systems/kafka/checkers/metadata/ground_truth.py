@@ -63,9 +63,7 @@ LOST: Final = Survives(
     tested="acknowledged changes that something disturbed, and that stand on disk",
     lacks=UNTOUCHED,
 )
-REFUSED: Final = Rule(
-    guarantee=DURABLE, anomaly="refused-change-took-effect", tested="changes of a setting that were refused"
-)
+REFUSED: Final = Rule(guarantee=DURABLE, anomaly="refused-change-took-effect", tested="refused changes of a setting")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -124,7 +122,8 @@ def _durable(history: History, logs: _Logs, placed: Placed, counted: _Counted, f
     risk, on_disk = controller_risk(history, facts), counted["acknowledged_found"]
     losable = {change.invoke_index for change in _losable(placed, logs, history, facts)}
     lost = _lost(placed, logs, history, facts)
-    judged = LOST.judge(
+    few = "too few logs of voters were kept whole for no majority to hold a change"
+    judged = (LOST if losable else msgspec.structs.replace(LOST, lacks=few)).judge(
         Fate(change, change.invoke_index in losable and risk.runs(change), lost.get(change.invoke_index))
         for change, _ in placed.items
     )

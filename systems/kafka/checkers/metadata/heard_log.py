@@ -27,6 +27,7 @@ WITHDRAWN: Final = Rule(
     guarantee=ORDER,
     anomaly="committed-entry-withdrawn",
     tested="committed entries that were told again, and answers by later leaders",
+    lacks="no listener was told again of what was committed, nor answered by a later leader",
 )
 
 
