@@ -60,12 +60,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     installed = _ran(python, "-m", "pip", *flags, wheel, cwd=folder, timeout_s=100)
     assert installed.returncode == 0, installed.stderr
     site = _ran(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder, timeout_s=60)
-    # As pip leaves it without extras. The tree itself stays out of reach too: no .pth file is taken along.
+    # As pip leaves it with the extra `lab`. The tree itself stays out of reach too: no .pth file is taken along.
     core = folder / "core"
     core.mkdir()
     for installed_here in Path(click.__file__).parent.parent.iterdir():
         package = re.split(r"[-.]", installed_here.name)[0].lower()
-        if package not in {*EXTRA_OF, "kafka", "toxiproxy_python", "fencepost"} and installed_here.suffix != ".pth":
+        others = {name for name, extra in EXTRA_OF.items() if extra not in ("lab", "parquet")}
+        if package not in {*others, "kafka", "toxiproxy_python", "fencepost"} and installed_here.suffix != ".pth":
             (core / installed_here.name).symlink_to(installed_here)
     (Path(site.stdout.strip()) / "dependencies.pth").write_text(f"{core}\n")
     return python

@@ -26,14 +26,13 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from fencepost.checkers.facts.evidence import once
 from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
 from fencepost.checkers.facts.reigns import Reign, Reigns, leader_of
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict.fact_tables import OPERATIONS
+from fencepost.harness.verdict.fact_tables import OPERATIONS, TEXT, masked
 
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -72,7 +71,7 @@ class OperationColumns:
             {
                 **{name: list(map(attrgetter(name), self.operations)) for name in _PLAIN},
                 "type": [o.type.value for o in self.operations],
-                "latency_ns": pa.array(self.latency_ns, mask=never),
+                "latency_ns": masked(self.latency_ns, never),
                 "phase": self._phases(),
                 "fault_id": self._faults(),
             }
@@ -83,8 +82,7 @@ class OperationColumns:
         phases = self.history.phases
         starts = longs([start for start, _ in phases.values()])
         number = np.searchsorted(starts, self.invoked_ns, side="right") - 1
-        names = pa.array([phase.value for phase in phases], pa.string())
-        return names.take(pa.array(number, mask=number < 0))
+        return masked([phase.value for phase in phases], kind=TEXT).take(masked(number, number < 0))
 
     def _faults(self) -> Any:
         """Return, for each invocation, the last fault that had begun and was not healed; null if there was none."""
@@ -93,7 +91,7 @@ class OperationColumns:
             ended_ns = NEVER_NS if fault.ended_ns is None else fault.ended_ns
             first, last = np.searchsorted(self.invoked_ns, [fault.began_ns, ended_ns])
             ids[first:last] = fault.fault_id
-        return pa.array(ids, mask=ids < 0)
+        return masked(ids, ids < 0)
 
 
 #: Columns that are fields of an operation as they stand.

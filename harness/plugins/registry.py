@@ -77,6 +77,7 @@ _CHECKERS: Final = {
 FILE_CHECKERS: Final = {
     "append-log": "fencepost.checkers.objects.append_log:check",
     "bank": "fencepost.checkers.objects.bank:check",
+    "bank-totals": "fencepost.checkers.storage.answers:check_totals",
     "counter": "fencepost.checkers.objects.counter:check",
     "fenced-mutex": "fencepost.checkers.objects.mutexes:check_fenced_mutex",
     "kafka-log": "fencepost.checkers.log.kafka_history:check",
@@ -88,6 +89,7 @@ FILE_CHECKERS: Final = {
     "queue": "fencepost.checkers.objects.queue:check",
     "rw-register": "fencepost.checkers.transactions.history:check_registers",
     "semaphore": "fencepost.checkers.objects.mutexes:check_semaphore",
+    "unique-ids": "fencepost.checkers.storage.answers:UNIQUE_IDS",
     "user-model": "fencepost.checkers.objects.user_objects:check",
 }
 

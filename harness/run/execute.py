@@ -4,6 +4,7 @@ The outer process owns what must survive the runner: the folder and the verdict.
 killed is still judged by what it recorded.
 """
 
+import importlib.util
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
+from fencepost.harness.base.extras import without
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest
@@ -190,7 +192,9 @@ def _with_own_schedule(plan: Plan, folder: Path) -> Plan:
 
 
 def _refuse_unavailable(checked: CheckedPlan) -> None:
-    """Raise MachineError when this machine cannot do a fault that the plan names."""
+    """Raise MachineError when this machine cannot keep a history, or do a fault that the plan names."""
+    if importlib.util.find_spec("pyarrow") is None:
+        raise without("pyarrow", "lab")
     faults = registry.faults()
     for kind in sorted(checked.request.named):
         why = faults[kind].unavailable(checked.placement)

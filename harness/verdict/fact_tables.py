@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-import pyarrow as pa
 
 #: Names a run in every row of every table.
 RUN_ID: Final = "run_id"
@@ -19,19 +18,33 @@ RUN_ID_TEXT: Final = "the run, as in its `run.json`"
 #: Where the schema of a stored table says its version.
 VERSION_KEY: Final = b"fencepost.table_version"
 
-LONG: Final = pa.int64()
-TEXT: Final = pa.string()
-FLAG: Final = pa.bool_()
-DOUBLE: Final = pa.float64()
-TEXTS: Final = pa.list_(pa.string())
-LONGS: Final = pa.list_(pa.int64())
+#: Arrow's own names of the types of columns.
+LONG: Final = "int64"
+TEXT: Final = "string"
+FLAG: Final = "bool"
+DOUBLE: Final = "double"
+TEXTS: Final = "list<item: string>"
+LONGS: Final = "list<item: int64>"
+
+
+def _arrow(kind: str) -> Any:
+    import pyarrow as pa
+
+    return pa.list_(kind.partition(": ")[2].rstrip(">")) if kind.startswith("list<") else kind
+
+
+def masked(values: Any, is_null: Any = None, kind: str | None = None) -> Any:
+    """Return the Arrow array of these values, with nulls where `is_null` says so."""
+    import pyarrow as pa
+
+    return pa.array(values, kind, mask=is_null)
 
 
 class FactColumn(msgspec.Struct, frozen=True):
     """One column; `text` says in one line what it means, and what a null means."""
 
     name: str
-    kind: Any
+    kind: str
     text: str
 
 
@@ -46,17 +59,23 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def schema(self) -> Any:
         """The Arrow schema, without `run_id`."""
-        return pa.schema([pa.field(c.name, c.kind) for c in self.columns])
+        import pyarrow as pa
+
+        return pa.schema([pa.field(c.name, _arrow(c.kind)) for c in self.columns])
 
     @property
     def stored_schema(self) -> Any:
         """The Arrow schema as it is kept: with `run_id`, and the version in its metadata."""
-        fields = [pa.field(RUN_ID, TEXT), *(pa.field(c.name, c.kind) for c in self.columns)]
+        import pyarrow as pa
+
+        fields = [pa.field(RUN_ID, TEXT), *self.schema]
         return pa.schema(fields, metadata={VERSION_KEY: str(self.version).encode()})
 
     def of_columns(self, columns: Mapping[str, Any]) -> Any:
         """The Arrow table of these arrays or lists, which must be all of its columns."""
-        return pa.table({c.name: pa.array(columns[c.name], c.kind) for c in self.columns}, schema=self.schema)
+        import pyarrow as pa
+
+        return pa.table({c.name: pa.array(columns[c.name], _arrow(c.kind)) for c in self.columns}, schema=self.schema)
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """The Arrow table of these rows, each with all of its columns."""
@@ -64,7 +83,9 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
 
     def stored(self, table: Any, run_id: str) -> Any:
         """`table` with the run's id in each row."""
-        ids = pa.array([run_id], TEXT).take(pa.array([0] * len(table), pa.int64()))
+        import pyarrow as pa
+
+        ids = pa.array([run_id], TEXT).take(pa.array([0] * len(table), LONG))
         return pa.table([ids, *table.columns], schema=self.stored_schema)
 
 
@@ -79,7 +100,7 @@ class DerivedTable(msgspec.Struct, frozen=True, kw_only=True):
 FactTables = Mapping[str, Any]
 
 
-def columns(*described: tuple[str, Any, str]) -> tuple[FactColumn, ...]:
+def columns(*described: tuple[str, str, str]) -> tuple[FactColumn, ...]:
     """Columns from (name, type, meaning)."""
     return tuple(FactColumn(*one) for one in described)
 

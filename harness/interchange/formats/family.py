@@ -66,8 +66,13 @@ FAMILIES: Final = {
         _family("list-append", "transactions that append to lists", "txn", "list-append", "strict-serializable"),
         _family("rw-register", "transactions that write registers", "txn", "rw-register", "strict-serializable"),
         _family("counter", "additions and reads of a sum", "add increment decrement read", "counter", "linearizable"),
+        _family(
+            "eventual-counter", "only last reads are judged", "add increment decrement read", "counter", "linearizable"
+        ),
+        _family("unique-ids", "each is given once", "generate", "unique-ids", "unique-ids"),
         _family("queue", "first in, first out", "enqueue dequeue drain", "queue", "linearizable"),
         _family("bank", "transfers and reads of all accounts", "transfer read", "bank", "linearizable"),
+        _family("bank-totals", "as snapshots show them", "transfer read", "bank-totals", "snapshot-totals"),
         _family(
             "log",
             "Kafka's sends and polls",
@@ -87,7 +92,7 @@ FAMILIES: Final = {
 }
 
 #: Without a name, the first of these families whose functions cover the history's functions is chosen.
-_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
+_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log", "unique-ids")
 _WITH_PARAMETER: Final = ("semaphore",)
 #: Models of transactions: these can be judged by any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")

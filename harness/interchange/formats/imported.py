@@ -266,6 +266,8 @@ def operations_of(events: Sequence[Event], family: Family) -> list[Operation]:
                 share(op, "node", UNNAMED_NODE)
             if op.key is None and the_one:
                 share(op, "key", the_one)
+    if family.name == "eventual-counter":
+        return _last_of_processes(operations)
     return _with_last_reads(operations) if family.name == "set" else operations
 
 
@@ -287,6 +289,17 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
         for op in operations
         if op.f != "members" or last.get(op.key) is op or op.invoke_index > added.get(op.key, -1)
     ]
+
+
+def _last_of_processes(operations: list[Operation]) -> list[Operation]:
+    """Drop all reads but the last one of each process and key, and those too if a change was acknowledged later."""
+    last = {(op.key, op.process): op for op in operations if op.f == "read" and op.type is Outcome.OK}
+    changed: dict[str | None, int] = {}
+    for op in operations:
+        if op.f != "read" and op.type is Outcome.OK and op.complete_index is not None:
+            changed[op.key] = max(changed.get(op.key, -1), op.complete_index)
+    final = {id(op) for op in last.values() if op.invoke_index > changed.get(op.key, -1)}
+    return [op for op in operations if op.f != "read" or id(op) in final]
 
 
 def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:

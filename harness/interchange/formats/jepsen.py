@@ -110,6 +110,9 @@ class _Reading:
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
         if self.named:
             self._check_named_keys(keyed)
+        if "broadcast" in self.functions.values():
+            self.functions = {i: "add" if f == "broadcast" else f for i, f in self.functions.items()}
+            self._notes.append("a broadcast is taken for an add to a set")
         if self._are_transactions():
             named = sorted(set(self.functions.values()) - {"txn"})
             self._notes.append(f"operations {', '.join(named)} are transactions, by their values")

@@ -26,6 +26,8 @@ _TOKEN: Final = re.compile(
 )
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 _INTEGER: Final = re.compile(r"\+?[0-9]{1,18}N?")
+#: A read within a transaction: its function and key.
+_READ: Final = re.compile(r"""\[(:r|"r")[\s,]+([^\s,\[\]]+)[\s,]+(?:\[[^\[\]]*\]|[^\s,\[\]]+)\]""")
 _LINE: Final = re.compile(r"\bline (\d+)\b")
 _NEMESIS: Final = (":nemesis", '"nemesis"')
 _COLUMNS: Final = (
@@ -58,6 +60,15 @@ class OperationMap(NamedTuple):
     @property
     def f(self) -> str:
         return self.fields.get("f", "").strip('":')
+
+    @property
+    def kind(self) -> str:
+        return self.fields.get("type", "").strip('":')
+
+    @property
+    def has_caller(self) -> bool:
+        process = self.fields.get("process", "")
+        return bool(_INTEGER.fullmatch(process)) or process[:1] in (":", '"')
 
     @property
     def is_client(self) -> bool:
@@ -155,6 +166,7 @@ def from_rows(
         guess(rows, notes)
     rows = _ordered(rows, choices.order, source, notes)
     _give_processes(rows, source, notes)
+    rows = _with_invocations(rows, notes)
     _number_processes(rows, notes)
     if refusal is not None and not notes:
         raise refusal
@@ -245,7 +257,7 @@ def _time_keys(rows: list[OperationMap], times: list[int]) -> list[tuple[int, bo
     keys = []
     for row, time in zip(rows, times, strict=True):
         process = row.fields.get("process", "")
-        late = row.fields.get("type", "").strip('":') != "invoke" or ended.get(process) == time
+        late = row.kind != "invoke" or ended.get(process) == time
         if late:
             ended[process] = time
         keys.append((time, late))
@@ -258,7 +270,7 @@ def _give_processes(rows: list[OperationMap], source: str, notes: list[str]) -> 
         return
     pending: list[tuple[str, OperationMap]] = []
     for number, row in enumerate(rows):
-        if row.fields.get("type", "").strip('":') == "invoke":
+        if row.kind == "invoke":
             row.fields["process"] = str(number)
             pending.append((row.f, row))
             continue
@@ -277,6 +289,39 @@ def _give_processes(rows: list[OperationMap], source: str, notes: list[str]) -> 
         pending.remove(invocation)
         row.fields["process"] = invocation[1].fields["process"]
     notes.append("operations without :process: each one is taken to be of a process of its own")
+
+
+def _with_invocations(rows: list[OperationMap], notes: list[str]) -> list[OperationMap]:
+    """Let each operation of a history of completions begin as early as it can: when its process's last one ended."""
+    clients = [row for row in rows if row.is_client]
+    if len(clients) < 2 or not all(row.kind in ("ok", "fail", "info") and row.has_caller for row in clients):
+        return rows
+    before: dict[str, int] = {}
+    begins: dict[int, list[OperationMap]] = {}
+    for place, row in enumerate(rows):
+        if row.is_client:
+            process = row.fields.get("process", "")
+            begins.setdefault(before.get(process, -1), []).append(row._replace(fields=_as_invocation(row.fields)))
+            before[process] = place
+    out = list(begins.get(-1, ()))
+    for place, row in enumerate(rows):
+        out += [row, *begins.get(place, ())]
+    for row in out:
+        for name in ("index", "time"):
+            row.fields.pop(name, None)
+    notes.append("completions only: each operation is taken to begin when the one before it, of its process, ended")
+    return out
+
+
+def _as_invocation(fields: dict[str, str]) -> dict[str, str]:
+    """Return the request of a completion, as far as it tells; what a read returned was not asked."""
+    request = {name: text for name, text in fields.items() if name != "error"} | {"type": ":invoke"}
+    if fields.get("f", "").strip('":') == "read":
+        request["value"] = re.sub(r"\A(\[\S+ ).*\]\Z", r"\1nil]", fields.get("value", "nil"), flags=re.DOTALL)
+        request["value"] = request["value"] if request["value"].endswith(" nil]") else "nil"
+    elif "value" in fields:
+        request["value"] = _READ.sub(r"[\1 \2 nil]", fields["value"])
+    return request
 
 
 def _number_processes(rows: list[OperationMap], notes: list[str]) -> None:

@@ -9,14 +9,14 @@ may take effect at any time after its call.
 
 import json
 from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush
 from itertools import pairwise
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
-from fencepost.harness.history import Event, Operation, OpEvent, Outcome
+from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.interchange.formats.calls import Call, events_of
 from fencepost.harness.interchange.formats.edn import malformed
 from fencepost.harness.interchange.formats.family import choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
@@ -31,42 +31,49 @@ _OUTPUT: Final = {"value", "ok", "unknown"}
 _ASKED: Final[dict[str, set[str]]] = {"read": set(), "write": {"value"}, "add": {"value"}, "cas": {"from", "to"}}
 
 
-class _Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation of the list; `returned` is None if it is unknown when or whether it took effect."""
+class _Entry(NamedTuple):
+    """One operation of the list; `answer` is what the file has as the answer."""
 
     line: int
     column: int
-    client: int | None
-    f: str
-    key: str | None
-    value: Any
-    called: int
-    returned: int | None
-    type: Outcome
-    result: Any
-    #: What the file has as the answer.
-    shown: Any
+    call: Call
+    answer: Any
 
 
 def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
     """Read and check the list in `stream`; raise UsageError with the position for a list without a meaning."""
-    calls = [
-        _call(source, line, column, entry) for line, column, entry in json_objects(utf8(stream.read(), source), source)
+    entries = [
+        _entry(source, line, column, item) for line, column, item in json_objects(utf8(stream.read(), source), source)
     ]
-    some = next((call for call in calls if (call.client is None) != (calls[0].client is None)), None)
+    some = next((e for e in entries if (e.call.client is None) != (entries[0].call.client is None)), None)
     if some is not None:
         raise malformed(source, some.line, some.column, "expected ClientId in all operations, or in none")
-    events, origins = _events(calls, _processes(calls, source))
+    calls = [entry.call for entry in entries]
+    if len({call.client for call in calls}) == 1:
+        # The file names no clients.
+        calls = [msgspec.structs.replace(call, client=None) for call in calls]
+
+    def refuse(i: int, other: int) -> MalformedHistory:
+        return malformed(
+            source,
+            entries[i].line,
+            entries[i].column,
+            f"client {calls[i].client} calls at {calls[i].started} while its operation of line {entries[other].line} "
+            f"is open until {calls[other].ended}; expected at most one open operation per client",
+        )
+
+    events, origins = events_of(calls, refuse)
     functions = {call.f for call in calls}
     family = choose(model, functions, sampler(events), source)
-    keyless = next((call for call in calls if (call.key is None) != (calls[0].key is None)), None)
+    keyless = next((e for e in entries if (e.call.key is None) != (entries[0].call.key is None)), None)
     if keyless is not None:
         raise malformed(source, keyless.line, keyless.column, "expected a key in all inputs, or in none")
 
     def place(event: int) -> str:
-        return f"line {origins[event].line}, column {origins[event].column}"
+        entry = entries[origins[event]]
+        return f"line {entry.line}, column {entry.column}"
 
-    in_file = InFile(place, lambda event: json_text(origins[event].shown))
+    in_file = InFile(place, lambda event: json_text(entries[origins[event]].answer))
     history = ImportedHistory(events, family, source=source, in_file=in_file)
     check_values(history, lambda event: f"{source}: {place(event)}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
@@ -75,7 +82,7 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
 # --- one operation
 
 
-def _call(source: str, line: int, column: int, entry: Any) -> _Call:
+def _entry(source: str, line: int, column: int, entry: Any) -> _Entry:
     def wrong(message: str) -> MalformedHistory:
         return malformed(source, line, column, message)
 
@@ -130,91 +137,18 @@ def _call(source: str, line: int, column: int, entry: Any) -> _Call:
     requested: Any = [request["from"], request["to"]] if f == "cas" else request.get("value")
     if f != "read" and (value is None or (f == "cas" and json_text(value) == json_text(requested[1]))):
         value = requested
-    return _Call(
-        line=line,
-        column=column,
-        client=client,
+    is_unknown = output.get("unknown") or returned is None
+    call = Call(
+        client=None if client is None else str(client),
         f=f,
         key=None if key is None else str(key),
         value=requested,
-        called=called,
-        returned=returned,
-        type=Outcome.INFO if output.get("unknown") or returned is None else Outcome.FAIL if ok is False else Outcome.OK,
         result=value,
-        shown=output["value"] if output.keys() == {"value"} else answer,
+        started=called,
+        ended=None if is_unknown else returned,
+        type=Outcome.INFO if is_unknown else Outcome.FAIL if ok is False else Outcome.OK,
     )
-
-
-# --- operations to events
-
-
-def _processes(calls: Sequence[_Call], source: str) -> list[int]:
-    """Give each operation a process: its client's process, or a new one if that one is not free.
-
-    Two operations of a client of which one ends when the other begins are concurrent, as in Porcupine. Two that overlap
-    are refused, unless all operations name the same client, as happens when the file names no clients. After an unknown
-    outcome a client continues as another process.
-    """
-    named = len({call.client for call in calls}) > 1
-    lines: dict[int | None, _Line] = {}
-    entry = [0] * len(calls)
-    unused = 1 + max((call.client or 0 for call in calls), default=0)
-    for i in sorted(range(len(calls)), key=lambda i: (calls[i].called, i)):
-        call = calls[i]
-        client = call.client if named else None
-        line = lines.setdefault(client, _Line([] if client is None else [client], []))
-        while line.busy and line.busy[0][0] < call.called:
-            line.free.append(heappop(line.busy)[1])
-        for returned, _, other in line.busy:
-            if named and returned > call.called:
-                raise malformed(
-                    source,
-                    call.line,
-                    call.column,
-                    f"client {client} calls at {call.called} while its operation of line {calls[other].line} is open "
-                    f"until {returned}; expected at most one open operation per client",
-                )
-        if line.free:
-            entry[i] = line.free.pop()
-        else:
-            entry[i], unused = unused, unused + 1
-        if call.returned is not None and call.type is not Outcome.INFO:
-            heappush(line.busy, (call.returned, entry[i], i))
-    return entry
-
-
-class _Line(NamedTuple):
-    """One client's processes: the free ones, and (until, process, operation) of the busy ones."""
-
-    free: list[int]
-    busy: list[tuple[int, int, int]]
-
-
-def _events(calls: Sequence[_Call], processes: Sequence[int]) -> tuple[list[Event], list[_Call]]:
-    """Return events in the order of time, calls first among equal times; and the operation of each event."""
-    zero = min((call.called for call in calls), default=0)
-    moments = [(call.called, 0, i) for i, call in enumerate(calls)]
-    moments += [
-        (call.returned, 1, i)
-        for i, call in enumerate(calls)
-        if call.returned is not None and call.type is not Outcome.INFO
-    ]
-    events: list[Event] = []
-    for index, (time, ends, i) in enumerate(sorted(moments)):
-        call = calls[i]
-        events.append(
-            OpEvent(
-                index=index,
-                time_ns=time - min(zero, 0),
-                type=call.type if ends else Outcome.INVOKE,
-                process=processes[i],
-                f=call.f,
-                node="",
-                key=call.key,
-                value=call.result if ends and call.type is Outcome.OK else call.value,
-            )
-        )
-    return events, [calls[i] for _, _, i in sorted(moments)]
+    return _Entry(line, column, call, output["value"] if output.keys() == {"value"} else answer)
 
 
 # --- writing

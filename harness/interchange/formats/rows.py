@@ -12,6 +12,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Event, OpEvent, Outcome
+from fencepost.harness.interchange.formats.calls import Call, events_of
 from fencepost.harness.interchange.formats.family import ModelChoice, choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 
@@ -24,22 +25,7 @@ _HINT: Final = f"a row has {', '.join(COLUMNS)}, and may have {' and '.join(_MOR
 _ANSWERED: Final = frozenset({"read", "members", "dequeue", "drain", "poll", "acquire"})
 _KEYLESS: Final = frozenset({"sync", "txn"})
 _INTEGERS_MAX: Final = 2**62
-#: Of the number of a process.
-_DIGITS_MAX: Final = 10
 _OUTCOMES: Final = {"ok": Outcome.OK, "fail": Outcome.FAIL, "info": Outcome.INFO}
-
-
-class _RowCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One row; `ended` is None where it is unknown whether it took effect."""
-
-    client: str | None
-    f: str
-    key: str | None
-    value: Any
-    result: Any
-    started: int
-    ended: int | None
-    type: Outcome
 
 
 def read_rows(history: Any, source: str, *, model: ModelChoice = None) -> Imported:
@@ -55,7 +41,14 @@ def read_rows(history: Any, source: str, *, model: ModelChoice = None) -> Import
     if rows and isinstance(rows[0], msgspec.Struct):
         return _imported(rows, None, model, source, "events")
     calls = _calls([_as_mapping(row, number, source) for number, row in enumerate(rows)], source)
-    events, origins = _events(calls, source)
+
+    def refuse(row: int, other: int) -> MalformedHistory:
+        return MalformedHistory(
+            f"{source}: row {row} starts while row {other} of the same process {calls[row].client} is open",
+            hint="a process has one open operation at a time; leave process out if it names no such caller",
+        )
+
+    events, origins = events_of(calls, refuse)
     in_file = InFile(lambda event: f"row {origins[event]}", lambda event: json_text(calls[origins[event]].result))
     return _imported(events, in_file, model, source, FORM)
 
@@ -105,7 +98,7 @@ def _as_mapping(row: Any, number: int, source: str) -> Mapping[str, Any]:
     return dict(zip(COLUMNS, row, strict=True))
 
 
-def _calls(rows: Sequence[Mapping[str, Any]], source: str) -> list[_RowCall]:
+def _calls(rows: Sequence[Mapping[str, Any]], source: str) -> list[Call]:
     times = [(_present(row.get("start")), _present(row.get("end"))) for row in rows]
     late = next((number for number, (start, _) in enumerate(times) if start is None), None)
     if late is not None:
@@ -130,7 +123,7 @@ def _calls(rows: Sequence[Mapping[str, Any]], source: str) -> list[_RowCall]:
         request = value if has_result else _request(f, value)
         answer = result if has_result and (result is not None or f in _ANSWERED) else value
         calls.append(
-            _RowCall(
+            Call(
                 client=clients[i],
                 f=f,
                 key=keys[i],
@@ -226,51 +219,3 @@ def _plain(value: Any, row: int, source: str) -> Any:
             hint="give its class a __repr__, as a dataclass has, or give text, numbers, lists or maps",
         )
     return {type(value).__name__: repr(value)}
-
-
-# --- events
-
-
-def _events(calls: Sequence[_RowCall], source: str) -> tuple[list[Event], list[int]]:
-    """Return events in the order of time, starts first among equal times; and the row of each event."""
-    moments = [(call.started, 0, i) for i, call in enumerate(calls)]
-    moments += [(call.ended, 1, i) for i, call in enumerate(calls) if call.ended is not None]
-    # Processes that are numbers keep them.
-    names = {call.client for call in calls if call.client is not None}
-    numbers = {name: int(name) for name in names if name.isdecimal() and len(name) < _DIGITS_MAX}
-    free: dict[str | None, list[int]] = {name: [number] for name, number in numbers.items()}
-    open_until: dict[str | None, tuple[int, int]] = {}
-    process, unused = [0] * len(calls), 1 + max(numbers.values(), default=-1)
-    events: list[Event] = []
-    order = sorted(moments)
-    for index, (time, ends, i) in enumerate(order):
-        call = calls[i]
-        if not ends:
-            until, other = open_until.get(call.client, (0, 0))
-            if call.client is not None and until > time:
-                raise MalformedHistory(
-                    f"{source}: row {i} starts while row {other} of the same process {call.client} is open",
-                    hint="a process has one open operation at a time; leave process out if it names no such caller",
-                )
-            if call.ended is not None:
-                open_until[call.client] = max((until, other), (call.ended, i))
-            # After an unknown outcome a process continues as another one.
-            if idle := free.setdefault(call.client, []):
-                process[i] = idle.pop()
-            else:
-                process[i], unused = unused, unused + 1
-        elif call.type is not Outcome.INFO:
-            free[call.client].append(process[i])
-        events.append(
-            OpEvent(
-                index=index,
-                time_ns=time,
-                type=call.type if ends else Outcome.INVOKE,
-                process=process[i],
-                f=call.f,
-                node="",
-                key=call.key,
-                value=call.result if ends and call.type is Outcome.OK else call.value,
-            )
-        )
-    return events, [i for _, _, i in order]

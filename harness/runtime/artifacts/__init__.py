@@ -38,6 +38,7 @@ import msgspec
 import platformdirs
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.extras import EXTRA_OF, without
 from fencepost.harness.base.files import locked
 from fencepost.harness.base.signals import interruptible
 
@@ -372,7 +373,4 @@ def python_package_version(distribution: str) -> str:
 
 
 def _not_installed(distribution: str) -> MachineError:
-    return MachineError(
-        f"the Python package {distribution!r} is not installed",
-        hint=f"run `make setup`, or `pip install {distribution}` into the environment of this command",
-    )
+    return without(distribution, EXTRA_OF.get(distribution.replace("-", "_"), "lab"))
