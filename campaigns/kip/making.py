@@ -15,9 +15,8 @@ import msgspec
 
 from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, Proposal, column_of
-from fencepost.campaigns.kip.experiments import EXPERIMENTS, Experiment, ExperimentId
 from fencepost.campaigns.kip.page import markdown
-from fencepost.campaigns.kip.rows import experiments_of, rows_of
+from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, ExperimentId, experiments_of, rows_of
 from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
 from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
 from fencepost.campaigns.night.file import Campaign, CampaignFile

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from fencepost.campaigns.kip.columns import KipPart, Proposal
-from fencepost.campaigns.kip.experiments import EXPERIMENTS
-from fencepost.campaigns.kip.rows import experiments_of, rows_of
+from fencepost.campaigns.kip.rows import EXPERIMENTS, experiments_of, rows_of
 from fencepost.campaigns.kip.table import CellState, KipTable, Measured, TableCell, TableRow
 from fencepost.harness.base.quantities import counted
 

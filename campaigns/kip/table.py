@@ -12,9 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.kip.columns import Backing, KipColumn, Proposal, RowClaim
-from fencepost.campaigns.kip.experiments import ExperimentId
-from fencepost.campaigns.kip.row import KipRow
-from fencepost.campaigns.kip.rows import rows_of
+from fencepost.campaigns.kip.rows import ExperimentId, KipRow, rows_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.verdict import Cause
 

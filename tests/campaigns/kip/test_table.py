@@ -16,10 +16,9 @@ from fencepost.campaigns.kip.columns import (
     column_of,
     read_column,
 )
-from fencepost.campaigns.kip.experiments import EXPERIMENTS, ExperimentId
 from fencepost.campaigns.kip.making import TableMaking, TableWishes
 from fencepost.campaigns.kip.page import markdown
-from fencepost.campaigns.kip.rows import ROWS
+from fencepost.campaigns.kip.rows import EXPERIMENTS, ROWS, ExperimentId
 from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.plugins import registry
