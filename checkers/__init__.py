@@ -1,5 +1,5 @@
 """Judges: pure functions, history in, verdict out; `native/` is the Rust core."""
 
-from fencepost.checkers.objects.user_model import UNKNOWN, Model
+from fencepost.checkers.objects.model import UNKNOWN, Model
 
 __all__ = ["UNKNOWN", "Model"]

@@ -6,7 +6,7 @@ unknown outcome, which may take effect at any later point or never. Failed opera
 Values are numbers from 0, and every register holds 0 at first. Columns are one-dimensional, contiguous int64 arrays.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, final
 
 import numpy as np
@@ -23,7 +23,6 @@ __all__ = [
     "build_info",
     "check_list_append",
     "check_model",
-    "check_objects",
     "check_registers",
     "check_rw_register",
     "check_weak_isolation",
@@ -123,8 +122,6 @@ class ObjectResult:
     """The search's answer for one object; as `KeyResult`, but for its states."""
 
     @property
-    def key(self) -> int: ...
-    @property
     def verdict(self) -> str: ...
     @property
     def reason(self) -> str: ...
@@ -141,8 +138,8 @@ class ObjectResult:
     @property
     def open(self) -> list[int]: ...
     @property
-    def states(self) -> list[list[int]]:
-        """Invalid: what states the object may be in then, in the numbers of its kind; 64 of `states_count` at most."""
+    def states(self) -> list[Any]:
+        """Invalid: what states the object may be in then, 64 of `states_count` at most."""
 
     @property
     def states_count(self) -> int: ...
@@ -226,49 +223,33 @@ def check_registers(
         RuntimeError: a defect of the search itself; no statement about the history.
     """
 
-def check_objects(
-    kind: str,
-    key: _Column,
-    f: _Column,
-    first: _Column,
-    arguments: _Column,
-    invoked: _Column,
-    returned: _Column,
-    *,
-    permits: int = 1,
-    steps: int,
-    memory_bytes: int,
-    wall_s: float,
-    orders: bool = False,
-) -> list[ObjectResult]:
-    """Judge the objects of all distinct keys, in ascending order of key, under one budget.
-
-    `kind` is `mutex`, `owner-mutex`, `fenced-mutex`, `semaphore` (of `permits`), `counter`, `set`, `queue`, `log`,
-    `multi-register` or `bank`. Row i is a call of function `f[i]` with the `arguments` from `first[i]` to
-    `first[i + 1]`, as the object's file under `native/search/src/objects/` says; times are as in `check_registers`.
-
-    Raises: as `check_registers`.
-    """
-
 def check_model(
+    subject: _Column,
     kind: _Column,
     reads: _Column,
     invoked: _Column,
     returned: _Column,
-    step: Callable[[int, int], int | None],
+    calls: Sequence[tuple[str, Any, Any]],
+    step: Callable[[Any, str, Any, Any], Any],
+    initial: Any,
+    wrong: Callable[[int, Any], BaseException] | None,
     *,
+    subjects: int,
+    asked: int,
+    asked_first: int,
     steps: int,
     memory_bytes: int,
     wall_s: float,
-) -> ObjectResult:
-    """Judge one object that only the caller knows, with the search of the built-in ones.
+) -> list[ObjectResult]:
+    """Judge so many objects under one budget, each from the state `initial` on, as `step` says what a call does to it.
 
-    Row i is a call that the caller numbered `kind[i]`; it changes no state where `reads[i]` is not 0.
-    `step(state, kind)` is asked once for each state and kind that the search meets, and returns the next state's
-    number, or None where `state` forbids the call. State 0 is the one at first. Times are as in `check_registers`. A
-    state of the result is a list of its number alone.
+    Row i is the call number `kind[i]` of `calls` (function, value, result) on the object `subject[i]`; `reads[i]` is
+    1 where it leaves every state as it is. Times are as in `check_registers`. `step` is asked once for a state and
+    call, at most `asked` times, and of each object `asked_first` times before all others had their turn; a list of
+    states means any of them. What it raises ends the search, as the exception that `wrong` makes of the call's number
+    and of what was raised; so does a state that has no hash or that a read changed.
 
-    Raises: as `check_registers`; and what `step` raises, which ends the search.
+    Raises: as `check_registers`, and what `wrong` makes.
     """
 
 def check_list_append(

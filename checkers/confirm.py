@@ -13,16 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.findings.impossible import PROOF as ANSWER
 from fencepost.checkers.findings.impossible import Impossible, impossible_answers, nothing_impossible, set_aside
-from fencepost.checkers.objects.append_log import APPEND_LOG
-from fencepost.checkers.objects.bank import BANK
-from fencepost.checkers.objects.counter import COUNTER
-from fencepost.checkers.objects.multi_register import multi_register
-from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
-from fencepost.checkers.objects.queue import QUEUE
-from fencepost.checkers.objects.sets import SET
-from fencepost.checkers.objects.specification import is_known
+from fencepost.checkers.objects.collections import Set
+from fencepost.checkers.objects.kind import Kind
+from fencepost.checkers.objects.models import MODELS, model_of
 from fencepost.checkers.objects.sub_history import KeyRows, objection
 from fencepost.checkers.storage.register_anomalies import CAS_REGISTER, Columns, encode
 from fencepost.checkers.storage.register_proofs import NEVER, ProofRow, explains, refuted
@@ -37,19 +33,20 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Validity, VerdictProof
 
 _REGISTERS: Final = "linearizable"
-#: By checker: its kind of object.
-_OBJECTS: Final = {
-    kind.name: kind
-    for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK, multi_register())
-}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
 #: By checker: the answers that no correct object can give.
 _IMPOSSIBLE: Final[dict[str, Impossible]] = {
-    **{name: kind.impossible for name, kind in _OBJECTS.items()},
     "linearizable": IMPOSSIBLE_IN_REGISTERS,
     "list-append": IMPOSSIBLE_IN_LISTS,
     "rw-register": IMPOSSIBLE_IN_WRITES,
 }
+
+
+def _object(checker: str) -> Kind | None:
+    """The model of this name; a semaphore's proofs alone say how many permits it has."""
+    if checker not in MODELS:
+        return None
+    return model_of("semaphore:1" if checker == "semaphore" else checker)
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -107,9 +104,10 @@ def _confirmed(history: History, verdict: _Kept) -> int:
     proofs = (*verdict.proofs, *(w.proof for w in verdict.witnesses if w.proof is not None))
     if not proofs and verdict.validity is not Validity.INVALID:
         return 0
-    kind, operations = _OBJECTS.get(verdict.checker), history.operations
+    kind, operations = _object(verdict.checker), history.operations
     own = operations if kind is None else [op for op in operations if op.f in kind.functions]
-    strange = impossible_answers(_IMPOSSIBLE.get(verdict.checker, nothing_impossible), own)
+    impossible = _IMPOSSIBLE.get(verdict.checker, nothing_impossible) if kind is None else kind.impossible
+    strange = impossible_answers(impossible, own)
     if not strange:
         return _confirmed_rest(history, verdict, proofs)
     if verdict.validity is not Validity.INVALID:
@@ -134,8 +132,8 @@ def _confirmed_rest(history: History, verdict: _Kept, proofs: Sequence[VerdictPr
         check = _Transactions(history.operations, lists=verdict.checker == "list-append").wrong
         if verdict.validity is Validity.INVALID and not proofs:
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
-    elif verdict.checker in _OBJECTS:
-        objects = _Objects(history.operations, verdict.checker)
+    elif (kind := _object(verdict.checker)) is not None:
+        objects = _Objects(history.operations, verdict.checker, kind)
         check = objects.wrong
         if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
@@ -199,13 +197,13 @@ class _Registers:
 
 
 class _Objects:
-    """The operations of each key, for the plain specifications of objects."""
+    """The operations of each key, for the models of objects."""
 
-    def __init__(self, operations: Sequence[Operation], checker: str) -> None:
+    def __init__(self, operations: Sequence[Operation], checker: str, kind: Kind) -> None:
         self._checker = checker
         self._keys: dict[str | None, list[Operation]] = {}
         for op in operations:
-            if op.f in _OBJECTS[checker].functions:
+            if op.f in kind.functions:
                 self._keys.setdefault(op.key, []).append(op)
 
     def wrong(self, proof: VerdictProof) -> str | None:
@@ -223,12 +221,11 @@ class _Objects:
             explained.setdefault(proof.key, set()).add(proof.about)
         for key, operations in self._keys.items():
             abouts = explained.get(key, set())
-            apart = self._checker == SET.name and not any(op.f == "members" and is_known(op) for op in operations)
+            apart = self._checker == Set.name and not any(op.f == "members" and is_ok(op) for op in operations)
             if None in abouts:
                 continue
-            thing = KeyRows(operations, self._checker, None).object if apart else None
-            moving = [] if thing is None else [op for op in thing.operations if thing.moves(op)]
-            if thing is None or any((part,) not in abouts for op in moving for part in thing.parts(op)):
+            own = KeyRows(operations, self._checker, None) if apart else None
+            if own is None or any((part,) not in abouts for op in own.operations for part in own.parts(op)):
                 return (key,)
         return None
 

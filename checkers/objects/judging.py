@@ -5,12 +5,11 @@ everything else the native search decides, within its budget. Keys are independe
 Herlihy & Wing, 1990).
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.positions import exposed, is_ok
 from fencepost.checkers.findings.finding import (
@@ -24,100 +23,61 @@ from fencepost.checkers.findings.finding import (
     seconds,
     stopped,
 )
-from fencepost.checkers.findings.impossible import Impossible, impossible_answers, set_aside, with_impossible
-from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.findings.impossible import impossible_answers, set_aside, with_impossible
+from fencepost.checkers.objects.collections import text
+from fencepost.checkers.objects.kind import Calls, Kind, Quick, rules_of
 from fencepost.checkers.objects.minimal import minimal_proof
-from fencepost.checkers.objects.rules import Chance, rules_of
-from fencepost.checkers.objects.specification import text
+from fencepost.checkers.objects.models import model_of
+from fencepost.checkers.objects.search import Answer, search
 from fencepost.checkers.objects.sub_history import KeyRows, objection
 from fencepost.harness.base.errors import Contradiction
-from fencepost.harness.history import History, Operation, Outcome, Value
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
 
 GUARANTEE: Final = "linearizable"
-NON_LINEARIZABLE: Final = "non-linearizable"
 _NAMED_MAX: Final = 6
 _TOLD_MAX: Final = 8
 #: A proof of more operations is not added to those that a witness shows.
 _DRAWN_MAX: Final = 24
 
-
-class RefutedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """What the search says of one object: `failed` passes in no order; `states` are in numbers, and maybe more."""
-
-    failed: Operation
-    operations: Sequence[Operation]
-    explained: int
-    open: Sequence[Operation]
-    states: Sequence[Sequence[int]]
-    more_states: bool
-    names: Sequence[Value]
+_Groups = dict[str | None, list[Operation]]
+#: One object: its key, and the part of it that is judged alone.
+_Subject = tuple[str | None, str | None]
 
 
-class ObjectKind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of object.
+def checker_of(name: str) -> Callable[[History, Facts], list[Verdict]]:
+    """What judges histories of the built-in model of this name; its parameter stands in the options."""
 
-    `impossible` finds answers that no such object can give, of all keys; what follows never sees them. `encode` lays
-    out one key's operations, `flaws` finds what is plainly wrong, `explain` names what the search refused and says why,
-    `holds` describes a state. An ok answer of `tells` that an ordered operation could contradict
-    is an exposure (`checkers.facts.positions`).
-    """
+    def check(history: History, facts: Facts) -> list[Verdict]:
+        parameter = str(facts.options.get("parameter", ""))
+        return judge(model_of(f"{name}:{parameter}" if parameter or name == "semaphore" else name), history, facts)
 
-    name: str
-    native: str
-    changes: frozenset[str]
-    tells: frozenset[str]
-    impossible: Impossible
-    #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
-    has_rest: bool = True
-    encode: Callable[[CallColumns, Hashable, Sequence[Operation]], None]
-    flaws: Callable[[Sequence[Operation]], list[Finding]]
-    explain: Callable[[RefutedObject], tuple[str, tuple[str, ...]]]
-    holds: Callable[[Sequence[int], Sequence[Value]], str]
-    #: What can show each anomaly but the one that has no better name.
-    chances: tuple[Chance, ...]
-
-    @property
-    def functions(self) -> frozenset[str]:
-        return self.changes | self.tells
-
-    @property
-    def rules(self) -> tuple[Chance, ...]:
-        """What can show each anomaly."""
-        return (*self.chances, Chance(NON_LINEARIZABLE, self.functions, self.functions))
-
-    @property
-    def exposure_of(self) -> str:
-        answers, others = (" or ".join(sorted(names)) for names in (self.tells, self.functions))
-        return f"ok {answers} with another {others} before or behind"
+    return check
 
 
-def judge(kind: ObjectKind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:
+def judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     """Judge each answer by itself, then all operations in their order, as `_judge` does."""
     own = [op for op in history.operations if op.f in kind.functions]
     strange = impossible_answers(kind.impossible, own)
     if not strange:
-        return _judge(kind, history, facts, permits)
+        return _judge(kind, history, facts)
     rest = set_aside(own, strange)
     if not kind.has_rest:
         keys = {op.key for op, _ in strange.values()}
         rest = [op for op in rest if op.key not in keys]
-    return [
-        with_impossible(verdict, strange) for verdict in _judge(kind, history.with_operations(rest), facts, permits)
-    ]
+    return [with_impossible(verdict, strange) for verdict in _judge(kind, history.with_operations(rest), facts)]
 
 
-def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> list[Verdict]:
+def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     """Judge all operations of one kind of object for linearizability, key by key.
 
     Args:
         kind: the object; other operations of the history are not read.
-        permits: of a semaphore.
 
     Returns:
         One verdict: `invalid` with a proof for each witness; else `unknown` where the budget was spent on an object,
         nothing was exposed, or an order or a proof does not hold; else `valid` with an order for each object that was
-        carried out by its plain specification, and is kept of a short history.
+        carried out once more, and is kept of a short history.
 
     Raises:
         MalformedHistory: an operation that means nothing for this kind; names the event.
@@ -125,28 +85,27 @@ def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> li
     Cost: that of the native search, exponential in the number of concurrent operations at worst.
     Source: Herlihy & Wing (1990); Wing & Gong (1993); Lowe (2017).
     """
-    groups: dict[str | None, list[Operation]] = {}
+    groups: _Groups = {}
     for op in history.operations:
         if op.f in kind.functions:
             groups.setdefault(op.key, []).append(op)
-    name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
-    calls, findings, orders = CallColumns(), list[Finding](), dict[Hashable, Sequence[int]]()
+    findings, quick, model = list[Finding](), dict[str | None, Quick](), kind
     for key, operations in groups.items():
-        flaws = kind.flaws(operations)
-        findings += flaws
-        if not flaws:
-            kind.encode(calls, (key,), operations)
-    results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
-    for subject, result in zip(calls.subjects, results, strict=True):
-        if result.verdict == "valid":
-            orders[subject] = [calls.operations[call].invoke_index for call in result.order]
-    refused = [result for result in results if result.verdict == "invalid"]
-    unfinished = [result for result in results if result.verdict == "unknown"]
-    findings += [_explained(kind, calls, result, groups) for result in refused]
-    findings, proven, contradictions = _confirmed(findings, name, groups)
+        kind.calls(operations)
+        if flaws := list(kind.flaws(operations)):
+            findings += flaws
+        else:
+            quick[key] = kind.quick(operations)
+            model = quick[key].model
+    subjects: dict[_Subject, Calls] = {(k, p): own for k, q in quick.items() for p, own in q.parts.items() if own}
+    answers = search(model, subjects, facts.budget) if subjects else {}
+    refused = {key: answer for key, answer in answers.items() if answer.failed is not None}
+    unfinished = [answer.result for answer in answers.values() if answer.result.stop is not None]
+    findings += [_explained(kind, subject[1], answer, subjects[subject]) for subject, answer in refused.items()]
+    findings, proven, contradictions = _confirmed(findings, kind.name, groups)
     proofs = list[VerdictProof]()
     if not findings and not unfinished and not contradictions:
-        proofs, contradictions = _orders(name, groups, orders, calls)
+        proofs, contradictions = _orders(kind.name, groups, answers)
     seen = [
         op
         for operations in groups.values()
@@ -154,9 +113,10 @@ def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> li
     ]
     counted = [op for operations in groups.values() for op in operations]
     more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
+    name = kind.name.partition(":")[0]
     return [
         Findings(
-            checker=kind.name,
+            checker=name,
             guarantee=GUARANTEE,
             findings=findings,
             broken=f"{len(findings)} violations{more}",
@@ -170,8 +130,8 @@ def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> li
                 "keys": len(groups),
                 "operations": len(counted),
                 "info_operations": sum(op.type is Outcome.INFO for op in counted),
-                "objects_searched": len(results),
-                "steps": sum(result.steps for result in results),
+                "objects_searched": len(answers),
+                "steps": sum(answer.result.steps for answer in answers.values()),
             },
             evidence={
                 "keys": tuple(row(operations[0]) for operations in groups.values()),
@@ -182,7 +142,7 @@ def _judge(kind: ObjectKind, history: History, facts: Facts, permits: int) -> li
     ]
 
 
-def _doubt(kind: ObjectKind, unfinished: Sequence[_core.ObjectResult], operations: Sequence[Operation]) -> Doubt | None:
+def _doubt(kind: Kind, unfinished: Sequence[Any], operations: Sequence[Operation]) -> Doubt | None:
     if not operations:
         return Doubt(Cause.NO_EXPOSURE, f"no {' or '.join(sorted(kind.functions))} in this history")
     why = ", ".join(sorted({result.reason for result in unfinished}))
@@ -190,50 +150,59 @@ def _doubt(kind: ObjectKind, unfinished: Sequence[_core.ObjectResult], operation
     return stopped([result.stop for result in unfinished], reason)
 
 
-def _explained(
-    kind: ObjectKind, calls: CallColumns, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]
-) -> Finding:
-    assert result.failed is not None
-    failed = calls.operations[result.failed]
-    refused = RefutedObject(
-        failed=failed,
-        operations=groups[failed.key],
-        explained=len(result.order),
-        open=[op for i in result.open if (op := calls.operations[i]) is not failed],
-        states=result.states,
-        more_states=result.states_count > len(result.states),
-        names=calls.numbers.named,
-    )
-    anomaly, why = kind.explain(refused)
-    steps = (f"{describe(failed)} {times(failed)}.", *why, *_search_words(kind, refused))
-    return Finding(about=0, anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
+def _explained(kind: Kind, part: str | None, answer: Answer, calls: Calls) -> Finding:
+    assert answer.failed is not None
+    failed, call = answer.failed
+    if part is None:
+        states = answer.states
+    else:
+        states, (call, *others) = kind.whole(part, answer.states, [call, *(call for _, call in calls)])
+        calls = [(op, other) for (op, _), other in zip(calls, others, strict=True)]
+    anomaly, why = kind.explain(call, () if answer.more_states else states, calls)
+    beside = [op for op in answer.open if op is not failed]
+    held = list(dict.fromkeys(map(kind.show, states)))
+    steps = (f"{describe(failed)} {times(failed)}.", why, *search_words(answer, beside, held))
+    return Finding(about=0, anomaly=anomaly, operations=(failed, *beside[:8]), steps=tuple(filter(None, steps)))
 
 
-def _orders(
-    name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: CallColumns
-) -> tuple[list[VerdictProof], list[str]]:
-    """Carry out the order of each object by its plain specification; return those that hold, and why others do not.
+def search_words(answer: Answer, beside: Sequence[Operation], states: Sequence[str]) -> list[str]:
+    """What a search says of what it refused."""
+    sentences = [
+        f"Up to its answer {len(answer.order)} operations are explained by one order; in no order may it come next."
+    ]
+    if states:
+        more = "" if len(states) <= _NAMED_MAX and not answer.more_states else ", or others"
+        sentences.append(f"There can be only {' or '.join(states[:_NAMED_MAX])}{more}.")
+    if beside:
+        names = "; ".join(describe(op) for op in beside[:_NAMED_MAX])
+        more_open = len(beside) - _NAMED_MAX
+        sentences.append(f"Open at that moment: {names}{f'; and {more_open} more' if more_open > 0 else ''}.")
+    return sentences
+
+
+def _orders(name: str, groups: _Groups, answers: dict[_Subject, Answer]) -> tuple[list[VerdictProof], list[str]]:
+    """Carry out the order of each object by its model; return those that hold, and why others do not.
 
     A set's elements may have an order each.
     """
-    subjects: dict[str | None, list[tuple[Any, ...]]] = {}
-    for subject in orders:
-        assert isinstance(subject, tuple)
-        subjects.setdefault(subject[0] if len(subject) == 1 else subject[0][0], []).append(subject)
+    parts: dict[str | None, list[_Subject]] = {}
+    for subject in answers:
+        parts.setdefault(subject[0], []).append(subject)
     proofs, contradictions = list[VerdictProof](), list[str]()
     for key, operations in groups.items():
-        of_part = _by_value(operations) if len(subjects.get(key, [()])[0]) > 1 else {}
-        for subject in subjects.get(key, [(key,)]):
-            about = (text(calls.numbers.named[subject[1]]),) if len(subject) > 1 else None
-            rows = KeyRows(of_part[about[0]] if about else operations, name, about)
-            order = tuple(rows.completed(orders.get(subject, ())))
-            wrong = rows.explained(order)
+        of_part = _by_value(operations) if any(part for _, part in parts.get(key, ())) else {}
+        for subject in parts.get(key, [(key, None)]):
+            about = None if subject[1] is None else (subject[1],)
+            own = KeyRows(of_part[about[0]] if about else operations, name, about)
+            found = answers[subject].order if subject in answers else ()
+            order = tuple(own.completed([op.invoke_index for op in found]))
+            wrong = own.explained(order)
             if wrong is None:
                 proofs.append(VerdictProof(kind="order", name=name, key=key, rows=order, about=about))
                 continue
             of = "" if key is None else f" of {key}"
             contradictions.append(
-                f"the native search found an order of {name}{of}, and its plain specification refuses it: {wrong}"
+                f"the native search found an order of {name}{of}, and its model refuses it when asked again: {wrong}"
             )
     return proofs, contradictions
 
@@ -247,7 +216,7 @@ def _by_value(operations: Sequence[Operation]) -> dict[str, list[Operation]]:
 
 
 def _confirmed(
-    findings: Sequence[Finding], name: str, groups: dict[str | None, list[Operation]]
+    findings: Sequence[Finding], name: str, groups: _Groups
 ) -> tuple[list[Finding], list[Finding], list[str]]:
     """Prove the first findings; return those that count, those that are proven, and why others do not count."""
     counted, proven, contradictions = list[Finding](), list[Finding](), list[str]()
@@ -276,7 +245,7 @@ def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Findin
     if wrong is not None:
         raise Contradiction(
             f"the search says that no order explains {name} ({flaw.anomaly}, event {flaw.operations[0].invoke_index}), "
-            f"and its plain specification does not confirm that: {wrong.reason}"
+            f"and a plain search does not confirm that: {wrong.reason}"
         )
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
@@ -309,30 +278,11 @@ def _brief(op: Operation) -> str:
     what = "" if op.value is None else f" of {op.value!r:.60}"
     has_result = op.result is not None and op.result != op.value
     returned = f" that returned {op.result!r:.60}" if is_ok(op) and has_result else ""
-    empty = " that returned nothing" if is_ok(op) and op.f == "dequeue" and op.result is None else ""
+    empty = " that returned nothing" if is_ok(op) and op.f in ("dequeue", "pop") and op.result is None else ""
     return f"{op.f}{what}{returned}{empty} by process {op.process} (event {op.invoke_index})"
-
-
-def _search_words(kind: ObjectKind, refused: RefutedObject) -> list[str]:
-    sentences = [
-        f"Up to its answer {refused.explained} operations are explained by one order; in no order may it come next."
-    ]
-    if refused.states:
-        held = list(dict.fromkeys(kind.holds(state, refused.names) for state in refused.states))
-        more = "" if len(held) <= _NAMED_MAX and not refused.more_states else ", or others"
-        sentences.append(f"There can be only {' or '.join(held[:_NAMED_MAX])}{more}.")
-    if refused.open:
-        names = "; ".join(describe(op) for op in refused.open[:_NAMED_MAX])
-        more_open = len(refused.open) - _NAMED_MAX
-        sentences.append(f"Open at that moment: {names}{f'; and {more_open} more' if more_open > 0 else ''}.")
-    return sentences
 
 
 def times(op: Operation) -> str:
     result = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     return f"{result}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
-
-
-def no_flaws(operations: Sequence[Operation]) -> list[Finding]:
-    return []

@@ -11,8 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.objects.plain_sums import TOTAL
-from fencepost.checkers.objects.specification import is_known
+from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.objects.sub_history import KIND, STEPS_MAX, KeyRows
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import VerdictProof
@@ -88,50 +87,48 @@ class Minimal:
         must = tuple(
             op.invoke_index
             for op in rows.operations
-            if is_known(op) and begin < op.invoke_index and _until(op) <= until and rows.object.moves(op)
+            if is_ok(op) and begin < op.invoke_index and _until(op) <= until and rows.calls[op.invoke_index]
         )
         return _Tried(rows, about, since, must)
 
     def _candidates(self) -> Iterator[_Tried]:
-        untils = sorted({_until(self._shown[0]), max(_until(op) for op in self._shown if is_known(op))})
+        untils = sorted({_until(self._shown[0]), max(_until(op) for op in self._shown if is_ok(op))})
         whole = KeyRows(self._operations, self._name, None)
         if self._name == "append-log":
             # That nothing is at an offset may be refuted by what is put there later.
             untils.append(max(_until(op) for op in whole.operations))
-        parts = {part for op in self._shown for part in whole.object.parts(op)}
+        parts = {part for op in self._shown for part in whole.parts(op)}
         abouts: list[tuple[str, ...] | None] = []
         if parts:
-            first = sorted(set(whole.object.parts(self._shown[0])))
+            first = sorted(set(whole.parts(self._shown[0])))
             abouts += [(part,) for part in first[:8]]
             abouts += [tuple(sorted(parts))]
         if len(parts) < 2 and len(self._operations) <= _NEAR_OF_MAX:
             abouts += [tuple(sorted({*parts, part})) for part in self._near(whole, untils[-1])]
-        if self._name == "bank":
-            abouts.insert(0, (TOTAL,))
         for about in [*dict.fromkeys(abouts), None]:
             rows = KeyRows(self._operations, self._name, about)
             for until in untils:
-                shown = tuple(sorted(op.invoke_index for op in self._shown if is_known(op) and _until(op) <= until))
-                yield _Tried(rows, about, None, tuple(row for row in shown if rows.object.moves(rows.at[row])))
+                shown = tuple(sorted(op.invoke_index for op in self._shown if is_ok(op) and _until(op) <= until))
+                yield _Tried(rows, about, None, tuple(row for row in shown if rows.calls[row]))
                 yield from self._windows(rows, about, until)
         yield from self._grown(whole, parts, untils[-1])
 
     def _near(self, whole: KeyRows, until: int) -> list[str]:
         """Other parts of the object, those that were asked about latest first."""
-        known = (op for op in whole.operations if is_known(op) and _until(op) <= until)
+        known = (op for op in whole.operations if is_ok(op) and _until(op) <= until)
         latest = sorted(known, key=_until, reverse=True)
-        return list(dict.fromkeys(part for op in latest for part in whole.object.parts(op)))[:_NEAR_MAX]
+        return list(dict.fromkeys(part for op in latest for part in whole.parts(op)))[:_NEAR_MAX]
 
     def _windows(self, rows: KeyRows, about: tuple[str, ...] | None, until: int) -> Iterator[_Tried]:
         """Behind ever earlier operations that tell a state, then from the beginning."""
         tells = [
             op.invoke_index
             for op in rows.operations
-            if is_known(op)
+            if is_ok(op)
             and op.complete_index is not None
             and op.complete_index < min(until, self._shown[0].complete_index or until)
-            and rows.object.moves(op)
-            and rows.object.after(op) is not None
+            and rows.calls[op.invoke_index]
+            and rows.after(op) is not None
         ]
         back = 1
         while back <= len(tells) and back <= 64:
@@ -143,17 +140,17 @@ class Minimal:
 
     def _grown(self, whole: KeyRows, parts: Collection[str], until: int) -> Iterator[_Tried]:
         """Try more and more of the object's parts: those of the operations nearest to the one at fault."""
-        near = sorted((op for op in whole.operations if is_known(op) and _until(op) <= until), key=_until, reverse=True)
+        near = sorted((op for op in whole.operations if is_ok(op) and _until(op) <= until), key=_until, reverse=True)
         about = dict.fromkeys(sorted(parts))
         known, more = len(about), 1
         for op in near:
-            about.update(dict.fromkeys(whole.object.parts(op)))
+            about.update(dict.fromkeys(whole.parts(op)))
             if len(about) >= known + more:
                 known, more = len(about), 2 * more
                 yield self._tried(tuple(sorted(about)), None, until)
 
     def _whole(self) -> _Tried | None:
-        until = max(_until(op) for op in self._shown if is_known(op))
+        until = max(_until(op) for op in self._shown if is_ok(op))
         return self._tried(None, None, until)
 
     def _cut(self, tried: _Tried) -> _Tried:
@@ -170,21 +167,19 @@ class Minimal:
     def _tells(self, tried: _Tried) -> list[int]:
         if tried.since is not None:
             return []
-        return [row for row in tried.must if tried.rows.object.after(tried.rows.at[row]) is not None]
+        return [row for row in tried.must if tried.rows.after(tried.rows.at[row]) is not None]
 
     def _fewer_parts(self, tried: _Tried) -> _Tried:
         """Less of what the object holds, while it still refutes."""
-        about = list(
-            tried.about or sorted({p for row in tried.must for p in tried.rows.object.parts(tried.rows.at[row])})
-        )
+        about = list(tried.about or sorted({p for row in tried.must for p in tried.rows.parts(tried.rows.at[row])}))
         length = (len(about) + 1) // 2
         while length and len(about) > 1 and self._attempts < _ATTEMPTS_MAX:
             at = 0
             while at < len(about) and self._attempts < _ATTEMPTS_MAX:
                 fewer = tuple(about[:at] + about[at + length :])
                 rows = KeyRows(self._operations, self._name, fewer)
-                must = tuple(row for row in tried.must if rows.object.moves(rows.at[row]))
-                if tried.since is not None and rows.object.after(rows.at[tried.since]) is None:
+                must = tuple(row for row in tried.must if rows.calls[row])
+                if tried.since is not None and rows.after(rows.at[tried.since]) is None:
                     at += length
                     continue
                 smaller = _Tried(rows, fewer, tried.since, must)
@@ -211,7 +206,7 @@ class Minimal:
 
 
 def _until(op: Operation) -> int:
-    return op.complete_index if is_known(op) and op.complete_index is not None else op.invoke_index
+    return op.complete_index if is_ok(op) and op.complete_index is not None else op.invoke_index
 
 
 def minimal_proof(name: str, operations: Sequence[Operation], shown: Sequence[Operation]) -> VerdictProof | None:

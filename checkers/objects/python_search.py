@@ -194,24 +194,6 @@ def _order(trace: _Trace) -> tuple[int, ...]:
     return tuple(reversed(calls))
 
 
-def fault_in(calls: Sequence[SearchedCall], step: Step, order: Sequence[int]) -> str:
-    """What is wrong with `order` as an explanation of `calls`; empty when it is one."""
-    state, latest = 0, -1
-    for call in order:
-        returned = calls[call].returned
-        if returned is not None and returned < latest:
-            return f"call {call} stands after one that was invoked when it had returned"
-        latest = max(latest, calls[call].invoked)
-        after = step(state, calls[call].kind)
-        if after is None:
-            return f"call {call} cannot follow"
-        state = after
-    if len(set(order)) != len(order):
-        return "a call stands twice"
-    missing = [i for i, call in enumerate(calls) if call.returned is not None and i not in set(order)]
-    return f"call {missing[0]} is missing" if missing else ""
-
-
 def kinds_of(parts: Sequence[Hashable]) -> list[int]:
     """Equal parts get one number, in the order in which they were met."""
     numbers: dict[Hashable, int] = {}

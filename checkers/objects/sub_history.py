@@ -8,25 +8,28 @@ is none:
 - what was invoked when the last one that must be explained had returned: it comes after all of them;
 - what had returned when the operation that it begins behind was invoked: it comes before that;
 - what changes nothing, and what does not matter to the elements, registers, accounts or offsets that it is about;
-- what the object's specification lets go for reasons of its own (`Specification.spare`).
+- what alone made something that nobody named saw (`Kind.makes`).
 
-If the history has an order, take what is left of it between the two ends: each operation that is named finds there what
-it found. That a named operation only may take effect allows more orders, never fewer. So what has no order refutes the
-history; and orders are looked for by the plain search of `checkers.objects.python_search` over the plain objects of
-`checkers.objects.specification`, which share nothing with the native core.
+If the history has an order, take what is left of it between the two ends: each operation that is named finds there
+what it found. That a named operation only may take effect allows more orders, never fewer. So what has no order
+refutes the history; and orders are looked for by the plain search of `checkers.objects.python_search`, which shares
+nothing with the native core.
 """
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.positions import is_ok, not_failed
+from fencepost.checkers.objects.kind import Call, Kind
+from fencepost.checkers.objects.model import Steps
+from fencepost.checkers.objects.models import model_of
 from fencepost.checkers.objects.python_search import SearchedCall, Step, kinds_of, search
-from fencepost.checkers.objects.specification import Move, Specification, ended, is_known
-from fencepost.checkers.objects.specifications import specification
-from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Stop, VerdictProof
 
 KIND: Final = "sub-history"
@@ -43,28 +46,52 @@ class Objection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyRows:
-    """One key's operations, with the specification that a sub-history is checked by."""
+    """One key's operations, as calls on the parts `about` of a model (as JSON; None: all of it).
+
+    What an operation does to the rest is left out of it, which is sound for each model because its parts hold apart:
+    the order of a queue's elements is that of any of them, a set's elements and a transaction's registers do not know
+    of each other, and a log without some of its entries is a log.
+    """
 
     def __init__(self, operations: Sequence[Operation], name: str, about: Collection[str] | None) -> None:
-        self.operations = [op for op in operations if op.type is not Outcome.FAIL]
-        thing = specification(name, self.operations, about)
-        if thing is None:
-            raise ValueError(f"no object is called {name!r}")
-        self.object: Specification = thing
+        self.operations = not_failed(operations)
+        self.model = model_of(name)
+        self.about = about
         self.at = {op.invoke_index: op for op in self.operations}
-        self._changing = [
-            (op.invoke_index, ended(op)) for op in self.operations if self.object.changes(op) and self.object.moves(op)
-        ]
+        self.calls: dict[int, list[Call]] = {row: [] for row in self.at}
+        for op, call in self.model.calls(self.operations):
+            if (own := call if about is None else self.model.only(call, about)) is not None:
+                self.calls[op.invoke_index].append(own)
+        self._changing = [(row, ended(op)) for row, op in self.at.items() if self.changes(op)]
         #: Steps of all searches so far.
         self.spent = 0
+
+    def changes(self, op: Operation) -> bool:
+        """Whether `op` may change the state. If not, it can be left out of any order."""
+        return not all(map(self.model.is_spare, self.calls[op.invoke_index]))
+
+    def after(self, op: Operation) -> Any:
+        """The state after the ok `op` whatever was before; None where that depends."""
+        calls = self.calls[op.invoke_index]
+        return self.model.after(calls[0], self.about) if len(calls) == 1 else None
+
+    def parts(self, op: Operation) -> list[str]:
+        """What `op` is about, where the object can be judged in parts."""
+        return [part for call in self.calls[op.invoke_index] for part in self.model.parts(call)]
 
     def may(self, must: Collection[int], since: int | None) -> list[int]:
         """What cannot be left out beside `must`, and need not be explained."""
         beside = self._beside(must, since)
         named = {*must, *([] if since is None else [since])}
-        while needed := beside - named - self.object.spare(named):
+        while needed := beside - named - self._spare(beside, named):
             named |= needed
         return sorted(named & beside - set(must))
+
+    def _spare(self, beside: Collection[int], named: Collection[int]) -> set[int]:
+        """Those of `beside` that only make what nobody named saw."""
+        seen = {token for row in named for call in self.calls.get(row, ()) for token in self.model.sees(call)}
+        made = {row: {t for call in self.calls[row] for t in self.model.makes(call)} for row in beside}
+        return {row for row, tokens in made.items() if tokens and not tokens & seen}
 
     def _beside(self, must: Collection[int], since: int | None) -> set[int]:
         """What changes anything and can take effect before the last of `must` and behind `since`."""
@@ -76,7 +103,7 @@ class KeyRows:
         """Why the sub-history proves nothing; None: no order explains it."""
         if (flaw := self._flaw(must, may, since)) is not None:
             return Objection(reason=flaw)
-        start = self.object.start if since is None else self.object.after(self.at[since])
+        start = self.model.init() if since is None else self.after(self.at[since])
         return self._ordered([self.at[row] for row in must], [self.at[row] for row in may], start, steps)
 
     def _flaw(self, must: Sequence[int], may: Sequence[int], since: int | None) -> str | None:
@@ -88,22 +115,25 @@ class KeyRows:
             return "an operation is named twice"
         if missing := sorted(named - set(self.at)):
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
-        if unknown := [row for row in (*must, *([] if since is None else [since])) if not is_known(self.at[row])]:
+        if unknown := [row for row in (*must, *([] if since is None else [since])) if not is_ok(self.at[row])]:
             return f"the operation of event {unknown[0]} need not have taken effect"
-        if since is not None and self.object.after(self.at[since]) is None:
+        if since is not None and self.after(self.at[since]) is None:
             return f"the operation of event {since} does not tell all that the object then holds"
         if since is not None and (early := [row for row in must if row < ended(self.at[since])]):
             return f"the operation of event {early[0]} need not come behind that of event {since}"
-        if left_out := sorted(self._beside(must, since) - named - self.object.spare(named)):
+        beside = self._beside(must, since)
+        if left_out := sorted(beside - named - self._spare(beside - named, named)):
             return f"the operation of event {left_out[0]} is left out, and may matter"
         return None
 
     def _ordered(self, must: Sequence[Operation], may: Sequence[Operation], start: Any, steps: int) -> Objection | None:
-        if self.object.refutes(start, must, may):
+        moves = [(call, op, op.complete_index) for op in must for call in self.calls[op.invoke_index]]
+        known = len(moves)
+        moves += [(call, op, None) for op in may for call in self.calls[op.invoke_index]]
+        every = [call for call, _, _ in moves]
+        if self.model.refutes(start, every[:known], every[known:]):
             return None
-        moves = [(move, op, op.complete_index) for op in must for move in self.object.moves(op)]
-        moves += [(move, op, None) for op in may for move in self.object.moves(op)]
-        calls, step = _numbered(self.object, [(move, op.invoke_index, until) for move, op, until in moves], start)
+        calls, step = _numbered(self.model, [(call, op.invoke_index, until) for call, op, until in moves], start)
         result = search(calls, step, steps=steps, wall_s=_WALL_S)
         self.spent += result.steps
         if result.stop is not None:
@@ -116,19 +146,19 @@ class KeyRows:
         """Why `order` (events; a drain's once for each element) explains not all of the operations; None: it does."""
         if missing := [row for row in order if row not in self.at]:
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
-        latest, moves = -1, list[Move]()
-        left = {row: list(reversed(self.object.moves(op))) for row, op in self.at.items()}
+        latest, step = -1, determined(self.model)
+        state = self.model.init()
+        left = {row: list(reversed(calls)) for row, calls in self.calls.items()}
         for row in order:
-            op = self.at[row]
-            if ended(op) < latest:
+            if ended(self.at[row]) < latest:
                 return f"the operation of event {row} had returned before others were invoked that it follows"
             latest = max(latest, row)
             if not left[row]:
                 return f"the operation of event {row} stands there too often"
-            moves.append(left[row].pop())
-        if (refused := self.object.first_refused(moves)) is not None:
-            return f"the operation of event {order[refused]} cannot follow those before it"
-        if missing := [row for row, op in self.at.items() if left[row] and is_known(op)]:
+            state = step(state, left[row].pop())
+            if state is None:
+                return f"the operation of event {row} cannot follow those before it"
+        if missing := [row for row, op in self.at.items() if left[row] and is_ok(op)]:
             return f"the operation of event {missing[0]} is missing"
         return None
 
@@ -138,7 +168,7 @@ class KeyRows:
         lacking = [
             op
             for row, op in self.at.items()
-            if row not in there and is_known(op) and not self.object.changes(op) and self.object.moves(op)
+            if row not in there and is_ok(op) and not self.changes(op) and self.calls[row]
         ]
         if not lacking:
             return list(order)
@@ -158,16 +188,38 @@ class KeyRows:
         return whole
 
 
+class Several(frozenset[Any]):
+    """All that a state may be, where the object decided by itself."""
+
+
+def determined(model: Steps) -> Callable[[Any, Call], Any]:
+    """The model's `step`, by one state where it returns a list: `Several`."""
+
+    def step(state: Any, call: Call) -> Any:
+        if type(state) is not Several:
+            after = model.step(state, *call)
+            return several(after) if type(after) is list else after
+        found = [model.step(each, *call) for each in state]
+        return several([one for after in found for one in (after if type(after) is list else [after])])
+
+    def several(states: list[Any]) -> Any:
+        there = Several(state for state in states if state is not None)
+        return there if len(there) > 1 else next(iter(there), None)
+
+    return step
+
+
 def _numbered(
-    thing: Specification, given: Sequence[tuple[Move, int, int | None]], start: Any
+    model: Kind, given: Sequence[tuple[Call, int, int | None]], start: Any
 ) -> tuple[list[SearchedCall], Step]:
-    """The calls and the step of `checkers.objects.python_search`: moves and states by numbers."""
-    kinds = kinds_of([move for move, _, _ in given])
-    moves = {kind: move for kind, (move, _, _) in zip(kinds, given, strict=True)}
+    """The calls and the step of `checkers.objects.python_search`: calls and states by numbers."""
+    kinds = kinds_of([call for call, _, _ in given])
+    calls = {kind: call for kind, (call, _, _) in zip(kinds, given, strict=True)}
     states, numbers = [start], {start: 0}
+    asked = determined(model)
 
     def step(state: int, kind: int) -> int | None:
-        after = thing.step(states[state], moves[kind])
+        after = asked(states[state], calls[kind])
         if after is None:
             return None
         if after not in numbers:
@@ -178,13 +230,18 @@ def _numbered(
     return [SearchedCall(kind, at, until) for kind, (_, at, until) in zip(kinds, given, strict=True)], step
 
 
+def ended(op: Operation) -> float:
+    """Return the event by which `op` had certainly taken effect."""
+    return op.complete_index if is_ok(op) and op.complete_index is not None else math.inf
+
+
 def objection(operations: Sequence[Operation], proof: VerdictProof) -> Objection | None:
     """What is wrong with a kept proof about one key's `operations`; None: it holds."""
     try:
-        rows = KeyRows(operations, proof.name, proof.about)
-    except ValueError as error:
-        return Objection(reason=str(error))
+        own = KeyRows(operations, proof.name, proof.about)
+    except (KeyError, UsageError):
+        return Objection(reason=f"no object is called {proof.name!r}")
     if proof.kind == KIND:
-        return rows.refuted(proof.rows, proof.may, proof.since, STEPS_MAX)
-    wrong = rows.explained(proof.rows) if proof.kind == "order" else f"no proof about objects is a {proof.kind!r}"
+        return own.refuted(proof.rows, proof.may, proof.since, STEPS_MAX)
+    wrong = own.explained(proof.rows) if proof.kind == "order" else f"no proof about objects is a {proof.kind!r}"
     return None if wrong is None else Objection(reason=wrong)

@@ -6,32 +6,28 @@ not ends as a mistake of the model's, with its name and the operation, never as 
 
 import importlib
 import sys
-import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
-import numpy as np
 
-from fencepost.checkers import _core
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, describe, rule
-from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
-from fencepost.checkers.objects.python_search import SearchedCall, fault_in, kinds_of
-from fencepost.checkers.objects.user_model import UNKNOWN
+from fencepost.checkers.findings.finding import Finding, Findings, describe, rule, stopped
+from fencepost.checkers.objects.judging import GUARANTEE, search_words, times
+from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls
+from fencepost.checkers.objects.model import UNKNOWN
+from fencepost.checkers.objects.search import Answer, search
+from fencepost.checkers.objects.sub_history import determined
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, SearchBudget, Stop, Verdict
+from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations with another before or behind them"
-#: A call of `step` costs microseconds; the search asks once for each state and call, and remembers the answer.
-CALLS_MAX: Final = 5_000_000
-_CALLS_FIRST: Final = 20_000
-_CALLS_GROW: Final = 16
-_SHOWN_MAX: Final = 6
+
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 T = TypeVar("T")
 
@@ -83,18 +79,20 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     Raises:
         UsageError: the model raised, returned or changed what it must not; names the model and the operation.
 
-    Cost: that of the native search, and at most `CALLS_MAX` calls of the model's `step`: one for each state and call
-    that the search meets.
+    Cost: that of the native search, which calls `step` once for each state and call that it meets.
     """
-    budget = Spending(facts.budget)
-    groups: dict[Hashable, list[Operation]] = {}
+    groups: dict[Hashable, list[tuple[Operation, Call]]] = {}
     key = getattr(model, "key", None)
-    for op in history.operations:
-        groups.setdefault(op.key if key is None else (op.key, _key_of(name, key, op)), []).append(op)
-    flaws, stops = _decide([_Object(name, model, operations) for operations in groups.values()], budget)
-    seen = [op for group in groups.values() for op in exposed(group, lambda op: True, lambda op: True)]
-    operations = [op for group in groups.values() for op in group]
-    unknown = [op for op in operations if op.type is Outcome.INFO]
+    for op in not_failed(history.operations):
+        call = Call(op.f, op.value, op.result if is_ok(op) else UNKNOWN)
+        groups.setdefault(op.key if key is None else (op.key, _key_of(name, key, op)), []).append((op, call))
+    answers = _Asked(name, model).search(groups, facts.budget) if groups else {}
+    flaws = [_flaw(name, answer) for answer in answers.values() if answer.failed is not None]
+    stops = [Stop(answer.result.stop) for answer in answers.values() if answer.result.stop is not None]
+    operations = [op for group in groups.values() for op, _ in group]
+    seen = [
+        op for group in groups.values() for op in exposed([op for op, _ in group], lambda op: True, lambda op: True)
+    ]
     more = f"; {len(stops)} more were not finished" if stops else ""
     ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
@@ -104,34 +102,17 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
             guarantee=GUARANTEE,
             findings=flaws,
             broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
-            doubt=Doubt(Cause.OUT_OF_BUDGET, unfinished) if stops else None,
+            doubt=stopped(stops, unfinished),
             exposed=rows(seen),
             exposure_of=EXPOSURE_OF,
             rules=(rule(NON_LINEARIZABLE, sum(is_ok(op) for op in operations), "no operation was answered"),),
-            counted={"operations": rows(operations), "info_operations": rows(unknown)},
-            figures={"model": name, "keys": len(groups), "steps": budget.spent},
+            counted={
+                "operations": rows(operations),
+                "info_operations": rows(op for op in operations if op.type is Outcome.INFO),
+            },
+            figures={"model": name, "keys": len(groups), "steps": sum(a.result.steps for a in answers.values())},
         ).verdict(facts)
     ]
-
-
-def _decide(waiting: list["_Object"], budget: "Spending") -> tuple[list[Finding], list[Stop]]:
-    """What is wrong with the objects, and what ended the search of those that were not finished.
-
-    Each search may first ask the model few times. Those that did not finish begin again and may ask more often, until
-    none is left, the budget is spent, or one object is found wrong: then the verdict stands, and the rest is counted as
-    not finished.
-    """
-    flaws, calls = list[Finding](), _CALLS_FIRST
-    while True:
-        ended = [(key, key.judged(budget, calls)) for key in waiting]
-        flaws += [
-            key.flaw(answer) for key, answer in ended if not isinstance(answer, Stop) and answer.failed is not None
-        ]
-        stops = [answer for _, answer in ended if isinstance(answer, Stop)]
-        if flaws or not stops or calls > budget.calls or budget.wall_s == 0:
-            return flaws, stops
-        waiting = [key for key, answer in ended if isinstance(answer, Stop)]
-        calls *= _CALLS_GROW
 
 
 def _key_of(name: str, of: Callable[[str, Any], Hashable], op: Operation) -> Hashable:
@@ -144,136 +125,67 @@ def _key_of(name: str, of: Callable[[str, Any], Hashable], op: Operation) -> Has
     return key
 
 
-class Spending:
-    """What is left of a budget."""
+class _Asked:
+    """A user's model as the search asks it: whatever it does that a model must not ends as a UsageError."""
 
-    def __init__(self, budget: SearchBudget) -> None:
-        self._steps = budget.steps
-        self._deadline = time.monotonic() + budget.wall_s
-        self.memory_bytes = budget.memory_bytes
-        self.calls = CALLS_MAX
-        self.spent = 0
-
-    @property
-    def steps(self) -> int:
-        return max(self._steps - self.spent, 0)
-
-    @property
-    def wall_s(self) -> float:
-        return max(self._deadline - time.monotonic(), 0.0)
-
-
-class _Spent(Exception):
-    """No more calls of the model's step are allowed."""
-
-
-class _Object:
-    """One key's operations, and the states that the model makes of them, numbered as they were met."""
-
-    def __init__(self, name: str, model: Any, operations: Sequence[Operation]) -> None:
+    def __init__(self, name: str, model: Any) -> None:
         self._name = name
         self._model = model
-        self._operations = not_failed(operations)
-        contents = [(op.f, op.value, op.result if is_ok(op) else UNKNOWN) for op in self._operations]
-        kinds = kinds_of([_text(f, value, result) for f, value, result in contents])
-        self._asked = {kind: (*what, op) for kind, what, op in zip(kinds, contents, self._operations, strict=True)}
-        self._calls = [
-            SearchedCall(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
-            for kind, op in zip(kinds, self._operations, strict=True)
-        ]
+        self.step = model.step
         reads = getattr(model, "reads", ())
         if isinstance(reads, str):
-            raise self._wrong(f"reads is the text {reads!r:.80}; expected names in a set or list")
-        self._reads = self._guarded(lambda: frozenset(reads), "reads")
-        self._states: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-        self._calls_left = 0
-        initial = self._guarded(model.init, "init()")
+            raise _wrong(name, f"reads is the text {reads!r:.80}; expected names in a set or list")
+        self.reads: frozenset[str] = _guarded(name, lambda: frozenset(reads), "reads")
+
+    def init(self) -> Any:
+        initial = _guarded(self._name, self._model.init, "init()")
         if initial is None:
-            raise self._wrong("init() returned None; expected a state")
-        self._number(initial, None)
+            raise _wrong(self._name, "init() returned None; expected a state")
+        _guarded(self._name, lambda: hash(initial), "the hash of the state that init() returned")
+        return initial
 
-    def judged(self, budget: Spending, calls: int) -> "_core.ObjectResult | Stop":
-        """The search's word, with an order confirmed by asking the model again; or what stopped it."""
-        self._calls_left = calls = min(calls, budget.calls)
-        try:
-            result = _core.check_model(
-                np.array([call.kind for call in self._calls], np.int64),
-                np.array([op.f in self._reads for op in self._operations], np.int64),
-                np.array([call.invoked for call in self._calls], np.int64),
-                np.array([-1 if call.returned is None else call.returned for call in self._calls], np.int64),
-                self._step,
-                steps=budget.steps,
-                memory_bytes=budget.memory_bytes,
-                wall_s=budget.wall_s,
-            )
-        except _Spent:
-            return Stop.STEPS
-        finally:
-            budget.calls -= calls - self._calls_left
-        budget.spent += result.steps
-        if result.stop is not None:
-            return Stop(result.stop)
-        self._calls_left += len(result.order)
-        if result.failed is None and (fault := fault_in(self._calls, self._step, result.order)):
-            raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
-        return result
+    def search(self, groups: Mapping[Hashable, Calls], budget: SearchBudget) -> dict[Hashable, Answer]:
+        """The search's word on each object; each order is confirmed by asking the model again."""
+        answers = search(self, groups, budget, wrong=self._fault, same=text)
+        for subject, answer in answers.items():
+            if answer.result.stop is None and answer.failed is None:
+                self._ask_again({op.invoke_index: call for op, call in groups[subject]}, answer)
+        return answers
 
-    def flaw(self, result: "_core.ObjectResult") -> Finding:
-        """What the search refused, in words."""
-        assert result.failed is not None
-        failed = self._operations[result.failed]
-        open_then = [op for call in result.open if (op := self._operations[call]) is not failed]
-        states = self._guarded(
-            lambda: [repr(self._states[state])[:80] for (state,) in result.states], "the repr of a state"
-        )
-        more = len(states) > _SHOWN_MAX or result.states_count > len(states)
-        held = " or ".join(dict.fromkeys(states[:_SHOWN_MAX])) + (", or others" if more else "")
-        steps = [
-            f"{describe(failed)} {times(failed)}.",
-            f"Up to its answer one order explains {len(result.order)} operations; in no order may it come next.",
-            f"The state can be only {held}.",
-        ]
-        if open_then:
-            steps.append(f"Open at that moment: {'; '.join(describe(op) for op in open_then[:_SHOWN_MAX])}.")
-        return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *open_then[:8]), steps=tuple(steps))
+    def _ask_again(self, calls: dict[int, Call], answer: Answer) -> None:
+        step, state = determined(self), self.init()
+        for op in answer.order:
+            try:
+                state = step(state, calls[op.invoke_index])
+            except (Exception, SystemExit) as error:
+                raise self._fault(op, error) from None
+            if state is None:
+                raise _wrong(self._name, f"step() answered otherwise when it was asked again for {describe(op)}")
 
-    def _step(self, state: int, kind: int) -> int | None:
-        """The number of the state after a call; raises UsageError, and _Spent. Asked more often than all else here."""
-        if not self._calls_left:
-            raise _Spent
-        self._calls_left -= 1
-        f, value, result, op = self._asked[kind]
-        try:
-            after = self._model.step(self._states[state], f, value, result)
-        except (Exception, SystemExit) as error:
-            raise self._wrong(f"step() for {describe(op)} raised {type(error).__name__}: {str(error)[:200]}") from None
-        if after is None:
-            return None
-        number = self._number(after, op)
-        if number != state and f in self._reads:
-            raise self._wrong(f"reads names {f}, and step() for {describe(op)} changed the state")
-        return number
+    def _fault(self, op: Operation, what: BaseException | str) -> BaseException:
+        if isinstance(what, str):
+            return _wrong(self._name, what.replace("step()", f"step() for {describe(op)}"))
+        if not isinstance(what, (Exception, SystemExit)):
+            return what
+        return _wrong(self._name, f"step() for {describe(op)} raised {type(what).__name__}: {str(what)[:200]}")
 
-    def _number(self, state: Any, op: Operation | None) -> int:
-        try:
-            number = self._numbers.setdefault(state, len(self._states))
-        except (Exception, SystemExit) as error:
-            where = "init()" if op is None else f"step() for {describe(op)}"
-            what = f"the hash of the state that {where} returned raised {type(error).__name__}"
-            raise self._wrong(f"{what}: {str(error)[:200]}") from None
-        if number == len(self._states):
-            self._states.append(state)
-        return number
 
-    def _guarded(self, ask: Callable[[], T], where: str) -> T:
-        try:
-            return ask()
-        except (Exception, SystemExit) as error:
-            raise self._wrong(f"{where} raised {type(error).__name__}: {str(error)[:200]}") from None
+def _flaw(name: str, answer: Answer) -> Finding:
+    """What the search refused, in words."""
+    assert answer.failed is not None
+    failed, _ = answer.failed
+    beside = [op for op in answer.open if op is not failed]
+    states = _guarded(name, lambda: [repr(state)[:80] for state in answer.states], "the repr of a state")
+    words = search_words(answer, beside, list(dict.fromkeys(states)))
+    steps = (f"{describe(failed)} {times(failed)}.", *words)
+    return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *beside[:8]), steps=steps)
 
-    def _wrong(self, message: str) -> UsageError:
-        return _wrong(self._name, message)
+
+def _guarded(name: str, ask: Callable[[], T], where: str) -> T:
+    try:
+        return ask()
+    except (Exception, SystemExit) as error:
+        raise _wrong(name, f"{where} raised {type(error).__name__}: {str(error)[:200]}") from None
 
 
 def _wrong(name: str, message: str) -> UsageError:
@@ -285,7 +197,6 @@ def _wrong(name: str, message: str) -> UsageError:
     )
 
 
-def _text(f: str, value: Any, result: Any) -> tuple[str, bytes, bytes | None]:
+def text(call: Call) -> tuple[str, bytes, bytes | None]:
     """The call as something that can be looked up: equal where it is equal as JSON."""
-    encode = msgspec.json.Encoder(order="deterministic").encode
-    return f, encode(value), None if result is UNKNOWN else encode(result)
+    return call.f, _ENCODER.encode(call.value), None if call.result is UNKNOWN else _ENCODER.encode(call.result)

@@ -73,22 +73,30 @@ _CHECKERS: Final = {
     "zombie-brokers": "fencepost.checkers.log.zombie_leaders:check",
 }
 
+#: Built-in models, each judged by `checkers.objects.judging` under its name.
+OBJECTS: Final = (
+    "append-log",
+    "bag",
+    "bank",
+    "counter",
+    "fenced-mutex",
+    "linearizable-set",
+    "multi-register",
+    "mutex",
+    "owner-mutex",
+    "priority-queue",
+    "queue",
+    "semaphore",
+    "stack",
+)
+
 #: Checkers of histories that stand alone, and whose figures no report shows. Of runs, `list-append` alone judges some.
 FILE_CHECKERS: Final = {
-    "append-log": "fencepost.checkers.objects.append_log:check",
-    "bank": "fencepost.checkers.objects.bank:check",
+    **dict.fromkeys(OBJECTS, "fencepost.checkers.objects.judging:checker_of"),
     "bank-totals": "fencepost.checkers.storage.answers:check_totals",
-    "counter": "fencepost.checkers.objects.counter:check",
-    "fenced-mutex": "fencepost.checkers.objects.mutexes:check_fenced_mutex",
     "kafka-log": "fencepost.checkers.log.kafka_history:check",
-    "linearizable-set": "fencepost.checkers.objects.sets:check",
     "list-append": "fencepost.checkers.transactions.history:check_lists",
-    "multi-register": "fencepost.checkers.objects.multi_register:check",
-    "mutex": "fencepost.checkers.objects.mutexes:check_mutex",
-    "owner-mutex": "fencepost.checkers.objects.mutexes:check_owner_mutex",
-    "queue": "fencepost.checkers.objects.queue:check",
     "rw-register": "fencepost.checkers.transactions.history:check_registers",
-    "semaphore": "fencepost.checkers.objects.mutexes:check_semaphore",
     "unique-ids": "fencepost.checkers.storage.answers:UNIQUE_IDS",
     "user-model": "fencepost.checkers.objects.user_objects:check",
 }
@@ -257,6 +265,8 @@ def checkers() -> dict[str, Checker]:
 
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
+    if name in OBJECTS:
+        return cast(Checker, offers.attribute(FILE_CHECKERS[name])(name))
     if name in FILE_CHECKERS:
         return cast(Checker, offers.attribute(FILE_CHECKERS[name]))
     return cast(Checker, _load("checker", name, CHECKERS))

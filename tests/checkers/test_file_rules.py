@@ -23,6 +23,7 @@ from fencepost.checkers.transactions.exhaustion import (
     tried,
 )
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.registry import OBJECTS
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES
 from tests.checkers.build import Tale
@@ -132,10 +133,9 @@ def _users_model() -> Iterator[Judged]:
         yield from map(_word, judged_file(lines, PARAMETERS["user-model"]).verdicts)
 
 
-_LOCKS: Final = ("fenced-mutex", "mutex", "owner-mutex", "semaphore")
 #: What is planted, by the checkers that it is planted for.
 POOLS: Final[dict[tuple[str, ...], Callable[[], Iterator[Judged]]]] = {
-    ("append-log", "bank", "counter", "linearizable-set", "multi-register", "queue", *_LOCKS): _objects,
+    OBJECTS: _objects,
     ("kafka-log",): _kafka,
     ("list-append",): partial(_transactions, lists=True),
     ("rw-register",): partial(_transactions, lists=False),

@@ -144,7 +144,10 @@ def test_a_plan_names_its_plugins_and_says_when_one_is_gone(tmp_path: Path) -> N
         ("x = 1", "it offers nothing: it has no mapping SYSTEMS"),
         ("SYSTEMS = [1]", "SYSTEMS is list; expected a mapping of names"),
         ("SYSTEMS = {'etcd': 1}", "is refused: fencepost has one of that name, at fencepost.systems.etcd.system:ETCD"),
-        ("CHECKERS = {'queue': print}", "fencepost has one of that name, at fencepost.checkers.objects.queue:check"),
+        (
+            "CHECKERS = {'queue': print}",
+            "fencepost has one of that name, at fencepost.checkers.objects.judging:checker_of",
+        ),
         ("FAULTS = {'all': 1}", "no word of the nemesis"),
         ("FAULTS = {'a:b': 1}", "expected small letters"),
     ],

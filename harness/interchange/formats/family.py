@@ -71,6 +71,9 @@ FAMILIES: Final = {
         ),
         _family("unique-ids", "each is given once", "generate", "unique-ids", "unique-ids"),
         _family("queue", "first in, first out", "enqueue dequeue drain", "queue", "linearizable"),
+        _family("bag", "what was enqueued, in no order", "enqueue dequeue drain", "bag", "linearizable"),
+        _family("stack", "last in, first out", "push pop", "stack", "linearizable"),
+        _family("priority-queue", "the least first", "enqueue dequeue drain", "priority-queue", "linearizable"),
         _family("bank", "transfers and reads of all accounts", "transfer read", "bank", "linearizable"),
         _family("bank-totals", "as snapshots show them", "transfer read", "bank-totals", "snapshot-totals"),
         _family(
@@ -93,7 +96,8 @@ FAMILIES: Final = {
 
 #: Without a name, the first of these families whose functions cover the history's functions is chosen.
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log", "unique-ids")
-_WITH_PARAMETER: Final = ("semaphore",)
+#: What stands behind the colon is what it holds at first, as JSON; of a semaphore how many permits it has.
+_WITH_PARAMETER: Final = tuple(name for name, family in FAMILIES.items() if family.checker in registry.OBJECTS)
 #: Models of transactions: these can be judged by any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
@@ -166,7 +170,7 @@ def judged(family: Family, source: str) -> Family:
 
 def _named(whole: str, functions: Collection[str]) -> Family:
     name, _, parameter = whole.partition(":")
-    if whole not in FAMILIES and whole in registry.MODELS:
+    if whole in registry.MODELS:
         return _users(whole, functions, "a model of a plug-in")
     if name not in FAMILIES and all(part.isidentifier() for part in (*name.split("."), *parameter.split("."))):
         return _users(whole, functions)

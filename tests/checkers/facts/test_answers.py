@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from fencepost.checkers.facts.positions import exposed
-from fencepost.checkers.objects import counter
+from fencepost.checkers.objects.judging import checker_of
 from fencepost.checkers.storage import registers
 from fencepost.checkers.storage.register_proofs import CAS, READ, WRITE, ProofRow, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
@@ -136,7 +136,7 @@ def test_what_is_called_untested_has_no_answer_that_could_have_been_caught_out(n
     """The answers tried are those that some operation could have made; one that nobody made is wrong by itself."""
     is_register = name == "register"
     kept, values = (_register_is_kept, _could_be_read) if is_register else (_counter_is_kept, _could_be_sum)
-    check = registers.check if is_register else counter.check
+    check = registers.check if is_register else checker_of("counter")
     functions = ("read", "read", "write", "cas") if is_register else ("read", "read", "add")
     asked = facts(thresholds=Thresholds(exposure_min=1), required=("linearizable",))
     tested = untested = 0

@@ -155,6 +155,42 @@ class QueueTwin(Twin):
             yield None, ()
 
 
+class BagTwin(QueueTwin):
+    models = ("bag",)
+
+    def moves(self, state: Any, f: str, value: Any) -> Iterable[Move]:
+        if f == "enqueue":
+            yield None, tuple(sorted((*state, value)))
+        for i, held in enumerate(state if f == "dequeue" else ()):
+            yield held, state[:i] + state[i + 1 :]
+        if f == "dequeue" and not state:
+            yield None, ()
+
+
+class StackTwin(QueueTwin):
+    models = ("stack",)
+
+    def draw(self, rng: random.Random, process: int) -> tuple[str, Any]:
+        f, value = super().draw(rng, process)
+        return {"enqueue": "push", "dequeue": "pop"}[f], value
+
+    def moves(self, state: Any, f: str, value: Any) -> Iterable[Move]:
+        if f == "push":
+            yield None, (*state, value)
+        else:
+            yield state[-1] if state else None, state[:-1]
+
+
+class PriorityTwin(QueueTwin):
+    models = ("priority-queue",)
+
+    def moves(self, state: Any, f: str, value: Any) -> Iterable[Move]:
+        if f == "enqueue":
+            yield None, tuple(sorted((*state, value)))
+        else:
+            yield from super().moves(state, f, value)
+
+
 class GrowOnlySetTwin(Twin):
     models = ("grow-only-set",)
 
@@ -257,6 +293,9 @@ TWINS: tuple[Twin, ...] = (
     SemaphoreTwin(),
     CounterTwin(),
     QueueTwin(),
+    BagTwin(),
+    StackTwin(),
+    PriorityTwin(),
     GrowOnlySetTwin(),
     SetTwin(),
     ElementsTwin(),

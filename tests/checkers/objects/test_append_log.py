@@ -8,8 +8,6 @@ import pytest
 
 from fencepost.checkers.confirm import confirm
 from fencepost.checkers.objects import judging
-from fencepost.checkers.objects.plain_collections import LogObject
-from fencepost.checkers.objects.sub_history import KeyRows
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Validity
 from tests.checkers.objects.object_twins import Drawn, operations_of
@@ -106,25 +104,3 @@ def test_a_value_that_is_read_before_its_append_was_asked_for_is_a_violation(pla
     verdict = judged("append-log", operations)
     assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"phantom-read": 1})
     assert confirm(history_of(operations), kept(verdict)) == 1
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_an_order_is_carried_out_as_the_plain_log_says_step_by_step(seed: int) -> None:
-    """`first_refused` carries out moves in linear time; `step` copies the log."""
-    rng = random.Random(f"carried out {seed}")
-    operations = operations_of(_drawn(rng))
-    rows = KeyRows(operations, "append-log", None)
-    thing = rows.object
-    assert isinstance(thing, LogObject)
-    moves = [move for op in operations for move in thing.moves(op)]
-    for _ in range(20):
-        rng.shuffle(moves)
-        state, refused = thing.start, None
-        for place, move in enumerate(moves):
-            state = thing.step(state, move)
-            if state is None:
-                refused = place
-                break
-        carried = thing.first_refused(moves)
-        # Of several places an append of unknown outcome takes the first: what it accepts can be, not all that can be.
-        assert carried == refused or (carried is not None and (refused is None or carried < refused)), (seed, moves)

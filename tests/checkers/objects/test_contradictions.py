@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.checkers import _core
 from fencepost.checkers.objects import judging, sub_history
-from fencepost.checkers.objects.mutexes import MUTEX
+from fencepost.checkers.objects.locks import Mutex
 from fencepost.checkers.objects.sub_history import KeyRows, Objection
 from fencepost.checkers.storage import registers
 from fencepost.harness.base.errors import Contradiction, ExitCode
@@ -42,7 +42,7 @@ def test_an_order_that_the_plain_object_refuses_is_unknown(
     assert not any(verdict.validity is Validity.INVALID for verdict in honest)
     assert any(verdict.validity is Validity.VALID for verdict in honest)
     for verdict in planted:
-        assert_unknown(verdict, "the native search found an order", "its plain specification refuses it: a planted")
+        assert_unknown(verdict, "the native search found an order", "its model refuses it when asked again: a planted")
 
 
 @pytest.mark.parametrize("twin", TWINS, ids=[type(twin).__name__ for twin in TWINS])
@@ -82,7 +82,7 @@ def test_a_confirmed_violation_stands_beside_one_that_is_not(monkeypatch: pytest
 
 def test_an_order_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     held = operations_of([Drawn(0, f, None, None, at, at + 1, True) for f, at in (("acquire", 0), ("release", 6))])
-    native: Any = _core.check_objects
+    native: Any = _core.check_model
 
     def planted(*given: Any, **budget: Any) -> list[Any]:
         (found,) = native(*given, **budget)
@@ -90,15 +90,15 @@ def test_an_order_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         answer = _Planted(**known | {"order": [*found.order][::-1]})
         return [answer]
 
-    monkeypatch.setattr(_core, "check_objects", planted)
-    (verdict,) = judging.judge(MUTEX, history_of(held), facts(""))
-    assert_unknown(verdict, "the operation of event 0 had returned before others")
+    monkeypatch.setattr(_core, "check_model", planted)
+    (verdict,) = judging.judge(Mutex(), history_of(held), facts(""))
+    assert_unknown(verdict, "the operation of event 2 cannot follow those before it")
 
 
 @pytest.mark.parametrize("model", ["register", "mutex"])
 def test_a_search_that_the_native_core_does_not_confirm_is_unknown(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One object's defect leaves the answers about the others."""
-    native: Any = getattr(_core, "check_registers" if model == "register" else "check_objects")
+    native: Any = getattr(_core, "check_registers" if model == "register" else "check_model")
 
     def planted(*given: Any, **budget: Any) -> list[Any]:
         first, *others = native(*given, **budget)

@@ -5,21 +5,16 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.objects.append_log import APPEND_LOG
-from fencepost.checkers.objects.bank import BANK
-from fencepost.checkers.objects.counter import COUNTER
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, judge
-from fencepost.checkers.objects.multi_register import check as check_registers
-from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
-from fencepost.checkers.objects.queue import QUEUE
-from fencepost.checkers.objects.sets import SET
+from fencepost.checkers.objects.judging import checker_of, judge
+from fencepost.checkers.objects.kind import NON_LINEARIZABLE
+from fencepost.checkers.objects.models import MODELS, model_of
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 from tests.checkers.build import Tale, assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS
 from tests.checkers.objects.test_object_proofs import drawn, judged
 
 FACTS = Facts(system="", workload="", nodes=(), guarantees=())
-KINDS = {k.name: k for k in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)}
+NAMES = [f"{name}:1" if name == "semaphore" else name for name in MODELS]
 
 #: What random histories hardly show: (f, value, result), one after the other, and whether the last two overlap.
 PLANTS: dict[str, tuple[str, list[tuple[str, Any, Any]], bool]] = {
@@ -56,9 +51,7 @@ def verdict_on(checker: str, calls: list[tuple[str, Any, Any]], *, overlap: bool
         begin = 10 * (i - 1) + 1 if overlap and after == 1 else 10 * i
         at = (begin, 10 * i + (30 if overlap and after == 2 else 5))
         tale.op(f, "x", value, result=result, at=at)
-    if checker == "multi-register":
-        return check_registers(tale.history(), FACTS)[0]
-    return judge(KINDS[checker], tale.history(), FACTS)[0]
+    return checker_of(checker)(tale.history(), FACTS)[0]
 
 
 @pytest.mark.parametrize("anomaly", PLANTS)
@@ -84,9 +77,9 @@ def test_every_rule_fires_in_some_history() -> None:
     assert {name: own - fired[name] for name, own in rules.items()} == {name: {NON_LINEARIZABLE} for name in rules}
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_a_history_without_an_answer_is_unknown_and_says_what_it_lacked(kind: Any) -> None:
-    (verdict,) = judge(kind, Tale().history(), FACTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_history_without_an_answer_is_unknown_and_says_what_it_lacked(name: str) -> None:
+    (verdict,) = judge(model_of(name), Tale().history(), FACTS)
     assert (verdict.validity, verdict.cause) == (Validity.UNKNOWN, Cause.NO_EXPOSURE)
     assert verdict.rules and all(rule.lacks and not rule.chances for rule in verdict.rules)
 

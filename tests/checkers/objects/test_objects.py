@@ -9,7 +9,10 @@ import msgspec
 import pytest
 
 from fencepost.checkers.objects import user_objects
-from fencepost.checkers.objects.calls import CallColumns
+from fencepost.checkers.objects.collections import Queue
+from fencepost.checkers.objects.models import model_of
+from fencepost.checkers.objects.search import search
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
@@ -87,12 +90,10 @@ class DistinctQueue(QueueTwin):
     [({"steps": 10}, Stop.STEPS), ({"memory_bytes": 1_000}, Stop.MEMORY), ({"wall_s": 0.0}, Stop.DEADLINE)],
 )
 def test_a_search_that_did_not_end_says_why(budget: dict[str, Any], stop: Stop) -> None:
-    calls = CallColumns()
     operations = operations_of(draw(random.Random(1), DistinctQueue(), 300, 5, 0.2))
-    for op in operations:
-        calls.add(op, "a counter", 0, 1)
-    (result,) = calls.judged("counter", msgspec.structs.replace(SearchBudget(), **budget))
-    assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.sentence)
+    kind = Queue()
+    (answer,) = search(kind, {None: kind.calls(operations)}, msgspec.structs.replace(SearchBudget(), **budget)).values()
+    assert (answer.result.verdict, answer.result.stop, answer.result.reason) == ("unknown", stop, stop.sentence)
 
 
 def lost_behind(unknown: int) -> list[Operation]:
@@ -110,3 +111,11 @@ def test_dequeues_of_unknown_result_take_one_element_each(unknown: int) -> None:
     found = native("queue", lost_behind(unknown))
     assert found == ({"lost-element": 1} if unknown < 2 else {})
     assert bool(by_twin(QueueTwin(), lost_behind(unknown))) == bool(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["counter:x", "counter:[1]", "semaphore", "semaphore:0", "append-log:1", 'bank:{"a":true}']
+)
+def test_an_option_that_a_model_does_not_take(name: str) -> None:
+    with pytest.raises(UsageError, match=r"does not take|a semaphore of"):
+        model_of(name)

@@ -82,6 +82,16 @@ CASES: list[tuple[str | None, list[str], str]] = [
         "impossible-value",
     ),
     (None, ["0 add 2", "1 add 2", "0 :ok", "2 read", "1 :ok", "2 :ok 3"], "impossible-value"),
+    # Other collections.
+    ("bag", _("0 enqueue 1", "0 enqueue 2", "1 dequeue nil -> 2", "1 dequeue nil -> 1", "1 dequeue"), "valid"),
+    ("bag", _("0 enqueue 1", "0 enqueue 2", "1 drain nil -> [2 1]"), "valid"),
+    ("bag", _("0 enqueue 1", "0 enqueue 2", "1 dequeue nil -> 2", "1 dequeue"), "lost-element"),
+    ("stack", _("0 push 1", "0 push 2", "1 pop nil -> 2", "1 pop nil -> 1", "1 pop"), "valid"),
+    ("stack", _("0 push 1", "0 push 2", "1 pop nil -> 1", "1 pop nil -> 2"), "reordered-element"),
+    ("priority-queue", _("0 enqueue 2", "0 enqueue 1", "1 dequeue nil -> 1", "1 dequeue nil -> 2"), "valid"),
+    ("priority-queue", _("0 enqueue 2", "0 enqueue 1", "1 dequeue nil -> 2", "1 dequeue"), "lost-element"),
+    ("counter:5", _("0 add 2", "1 read nil -> 7"), "valid"),
+    ("queue:[7]", _("1 dequeue nil -> 7"), "valid"),
     # A queue.
     (
         None,

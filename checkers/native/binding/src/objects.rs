@@ -1,27 +1,24 @@
-//! The binding of objects beyond registers: columns in, one result per object out.
-//!
-//! A function has one parameter for each column, with the column's name in Python.
+//! The binding of objects beyond registers: calls and a Python `step` in, one result per object out.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::attend::{attend, raise_defect};
+use limits::Deadline;
 use search::Finding;
-use search::objects::judge::{Judged, Kind, Spending, Subhistory, judge_foreign, judge_objects};
-use search::objects::{Call, bank, foreign, log, multi_register};
+use search::history::{Function, NEVER, Op};
+use search::objects::judge::{Judged, Spending, judge_objects};
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
-
-/// The largest number of elements, registers or accounts, which are numbered densely; more are a mistake.
-const NUMBERED_MAX: i64 = 1 << 30;
 
 /// The result of the search for one object. It names calls by their rows.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct ObjectResult {
-    key: i64,
     verdict: &'static str,
     reason: &'static str,
     stop: Option<&'static str>,
@@ -30,205 +27,178 @@ pub struct ObjectResult {
     order: Vec<u32>,
     failed: Option<u32>,
     open: Vec<u32>,
-    states: Vec<Vec<i64>>,
+    states: Vec<Py<PyAny>>,
     states_count: usize,
 }
 
-/// Judge objects of one kind, one per distinct `key`, under one budget.
-#[pyfunction]
-#[pyo3(signature = (kind, key, f, first, arguments, invoked, returned, *, permits=1, steps, memory_bytes, wall_s,
-                    orders=false))]
-#[allow(clippy::too_many_arguments)]
-pub fn check_objects(
-    py: Python<'_>,
-    kind: &str,
-    key: Column<'_>,
-    f: Column<'_>,
-    first: Column<'_>,
-    arguments: Column<'_>,
-    invoked: Column<'_>,
-    returned: Column<'_>,
-    permits: i64,
-    steps: u64,
-    memory_bytes: usize,
-    wall_s: f64,
-    orders: bool,
-) -> PyResult<Vec<ObjectResult>> {
-    let kind = kind_of(kind, permits).map_err(PyValueError::new_err)?;
-    let columns = [&key, &f, &first, &arguments, &invoked, &returned];
-    let [key, f, first, arguments, invoked, returned] = columns.map(|column| column.as_slice());
-    let rows =
-        Rows { kind, key: key?, f: f?, first: first?, arguments: arguments?, invoked: invoked?, returned: returned? };
-    attend(py, wall_s, true, |deadline| {
-        let budget = Spending { steps, memory_bytes, deadline };
-        let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
-        let judged = judge_objects(kind, &subhistories, &budget).map_err(raise_defect)?;
-        Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
-    })?
-}
-
-/// Judge one object by a caller's own `step(state, kind)`, which returns the next state's number, or None.
+/// Judge objects by a caller's own `step(state, f, value, result)`, under one budget.
 ///
-/// State 0 is the one at first. What `step` raises ends the search, and is raised.
+/// A function has one parameter for each column, with the column's name in Python.
 #[pyfunction]
-#[pyo3(signature = (kind, reads, invoked, returned, step, *, steps, memory_bytes, wall_s))]
+#[pyo3(signature = (subject, kind, reads, invoked, returned, calls, step, initial, wrong, *, subjects, asked, asked_first, steps,
+                    memory_bytes, wall_s))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_model(
     py: Python<'_>,
+    subject: Column<'_>,
     kind: Column<'_>,
     reads: Column<'_>,
     invoked: Column<'_>,
     returned: Column<'_>,
+    calls: Vec<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>,
     step: Py<PyAny>,
+    initial: Py<PyAny>,
+    wrong: Option<Py<PyAny>>,
+    subjects: usize,
+    asked: u64,
+    asked_first: u64,
     steps: u64,
     memory_bytes: usize,
     wall_s: f64,
-) -> PyResult<ObjectResult> {
-    let [kind, reads, invoked, returned] = [&kind, &reads, &invoked, &returned].map(|column| column.as_slice());
-    let (kind, reads, invoked, returned) = (kind?, reads?, invoked?, returned?);
-    if [reads, invoked, returned].iter().any(|column| column.len() != kind.len()) || kind.len() >= 1 << 30 {
+) -> PyResult<Vec<ObjectResult>> {
+    let columns = [&subject, &kind, &reads, &invoked, &returned].map(|column| column.as_slice());
+    let [subject, kind, reads, invoked, returned] = columns;
+    let (subject, kind, reads, invoked, returned) = (subject?, kind?, reads?, invoked?, returned?);
+    if [kind, reads, invoked, returned].iter().any(|column| column.len() != subject.len()) || subject.len() >= 1 << 30 {
         return Err(PyValueError::new_err("the columns differ in length, or have more than 2^30 rows"));
     }
-    let mut subhistory = Subhistory::default();
+    let mut subhistories: Vec<Vec<Op>> = vec![Vec::new(); subjects];
+    let mut reading = vec![false; calls.len()];
     for row in 0..kind.len() {
-        let number = i64::from(u32::try_from(kind[row]).map_err(|error| PyValueError::new_err(error.to_string()))?);
-        let f = if reads[row] == 0 { foreign::CHANGES } else { foreign::READS };
-        subhistory.push(row as u32, Call { f, args: [number].into() }, invoked[row], returned[row]);
-    }
-    subhistory.sort();
-    let raised = Mutex::new(None);
-    let judged = attend(py, wall_s, true, |deadline| {
-        let ask = |state, kind| {
-            let answer = Python::attach(|py| step.call1(py, (state, kind))?.extract::<Option<u32>>(py));
-            answer.unwrap_or_else(|error| {
-                raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                deadline.interrupt();
-                None
-            })
+        let place = |number: i64, among: usize| usize::try_from(number).ok().filter(|&place| place < among);
+        let (Some(at), Some(call)) = (place(subject[row], subjects), place(kind[row], calls.len())) else {
+            return Err(PyValueError::new_err(format!("row {row} names a subject or a call that there is not")));
         };
-        judge_foreign(ask, &subhistory, &Spending { steps, memory_bytes, deadline })
+        let returned = if returned[row] < 0 { NEVER } else { returned[row] };
+        let (id, invoked) = (row as u32, invoked[row]);
+        reading[call] = reads[row] != 0;
+        subhistories[at].push(Op { id, blame: id, function: Function::Call, a: call as u32, b: 0, invoked, returned });
+    }
+    subhistories.iter_mut().for_each(|ops| ops.sort_by_key(|op| op.invoked));
+    let numbers = PyDict::new(py);
+    numbers.set_item(&initial, 0)?;
+    let met = Met { states: vec![State::One(initial)], sets: HashMap::new(), numbers: numbers.unbind(), raised: None };
+    let caller = Caller { calls, step, wrong, reads: &reading, met: Mutex::new(met) };
+    let judged = attend(py, wall_s, true, |deadline| {
+        let ask = |state, call| caller.ask(state, call, deadline);
+        judge_objects(ask, &reading, &subhistories, &Spending { asked, asked_first, steps, memory_bytes, deadline })
     });
-    match raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    let met = caller.met.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match met.raised {
         Some(error) => Err(error),
-        None => Ok(result(0, judged?.map_err(raise_defect)?, true)),
+        None => Ok(judged?.map_err(raise_defect)?.into_iter().map(|judged| result(py, judged, &met.states)).collect()),
     }
 }
 
-fn kind_of(name: &str, permits: i64) -> Result<Kind, String> {
-    if permits < 1 {
-        return Err(format!("permits is {permits}; expected 1 or more"));
+/// One state of the caller's; or the numbers of several, where the object decides by itself which it is in.
+enum State {
+    One(Py<PyAny>),
+    Several(Vec<u32>),
+}
+
+/// The states as they were met, and their numbers.
+struct Met {
+    states: Vec<State>,
+    numbers: Py<PyDict>,
+    sets: HashMap<Vec<u32>, u32>,
+    raised: Option<PyErr>,
+}
+
+struct Caller<'a> {
+    calls: Vec<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>,
+    step: Py<PyAny>,
+    wrong: Option<Py<PyAny>>,
+    reads: &'a [bool],
+    met: Mutex<Met>,
+}
+
+impl Caller<'_> {
+    /// The number of the state after a call. What the caller raises ends the search.
+    fn ask(&self, state: u32, call: u32, deadline: Deadline) -> Option<u32> {
+        let met = &mut *self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        Python::attach(|py| self.after(py, met, state, call)).unwrap_or_else(|error| {
+            met.raised.get_or_insert(error);
+            deadline.interrupt();
+            None
+        })
     }
-    Ok(match name {
-        "mutex" => Kind::Mutex,
-        "owner-mutex" => Kind::OwnerMutex,
-        "fenced-mutex" => Kind::FencedMutex,
-        "semaphore" => Kind::Semaphore { permits },
-        "counter" => Kind::Counter,
-        "set" => Kind::Set,
-        "queue" => Kind::Queue,
-        "log" => Kind::Log,
-        "multi-register" => Kind::MultiRegister,
-        "bank" => Kind::Bank,
-        other => return Err(format!("unknown kind of object {other}")),
-    })
-}
 
-struct Rows<'a> {
-    kind: Kind,
-    key: &'a [i64],
-    f: &'a [i64],
-    first: &'a [i64],
-    arguments: &'a [i64],
-    invoked: &'a [i64],
-    returned: &'a [i64],
-}
-
-impl Rows<'_> {
-    /// The distinct keys in ascending order, and the calls of each by invocation.
-    fn split(&self) -> Result<(Vec<i64>, Vec<Subhistory>), String> {
-        let n = self.key.len();
-        if [self.f, self.invoked, self.returned].iter().any(|column| column.len() != n) || self.first.len() != n + 1 {
-            return Err(format!("the columns differ in length: key has {n}; first has one more"));
-        }
-        u32::try_from(n).ok().filter(|&n| n < 1 << 30).ok_or("more than 2^30 rows")?;
-        let mut keys = self.key.to_vec();
-        keys.sort_unstable();
-        keys.dedup();
-        let mut subhistories: Vec<Subhistory> = keys.iter().map(|_| Subhistory::default()).collect();
-        for row in 0..n {
-            let place = keys.binary_search(&self.key[row]).map_err(|_| "a key vanished")?;
-            let (invoked, returned) = (self.invoked[row], self.returned[row]);
-            if returned >= 0 && returned < invoked {
-                return Err(format!("row {row}: returned at {returned}, before it was invoked at {invoked}"));
+    fn after(&self, py: Python<'_>, met: &mut Met, state: u32, call: u32) -> PyResult<Option<u32>> {
+        let mut found = match &met.states[state as usize] {
+            State::One(_) => self.each(py, met, state, call)?,
+            State::Several(several) => {
+                let mut found = Vec::new();
+                for one in several.clone() {
+                    found.extend(self.each(py, met, one, call)?);
+                }
+                found
             }
-            subhistories[place].push(row as u32, self.call(row)?, invoked, returned);
+        };
+        found.sort_unstable();
+        found.dedup();
+        if found.len() < 2 {
+            return Ok(found.pop());
         }
-        for subhistory in &mut subhistories {
-            subhistory.sort();
+        if let Some(&number) = met.sets.get(&found) {
+            return Ok(Some(number));
         }
-        if self.kind == Kind::Bank {
-            same_accounts(&subhistories)?;
-        }
-        Ok((keys, subhistories))
+        let number = met.states.len() as u32;
+        met.states.push(State::Several(found.clone()));
+        met.sets.insert(found, number);
+        Ok(Some(number))
     }
 
-    fn call(&self, row: usize) -> Result<Call, String> {
-        let place = |at: usize| usize::try_from(self.first[at]).ok().filter(|&place| place <= self.arguments.len());
-        let args = place(row)
-            .zip(place(row + 1))
-            .and_then(|(from, to)| self.arguments.get(from..to))
-            .ok_or_else(|| format!("row {row}: first runs from {} to {}", self.first[row], self.first[row + 1]))?;
-        let f = u8::try_from(self.f[row]).unwrap_or(u8::MAX);
-        if !is_call(self.kind, f, args) {
-            return Err(format!("row {row}: f {} with {args:?} is no call of this kind of object", self.f[row]));
+    /// The numbers of all states that a call may make of one.
+    fn each(&self, py: Python<'_>, met: &mut Met, state: u32, call: u32) -> PyResult<Vec<u32>> {
+        let State::One(before) = &met.states[state as usize] else { unreachable!("several are no member of others") };
+        let (f, value, result) = &self.calls[call as usize];
+        let after = self.step.bind(py).call1((before, f, value, result));
+        let after = after.map_err(|error| self.fault(py, call, error.into_value(py).into_any()))?;
+        if let Ok(list) = after.cast::<PyList>() {
+            let some = list.iter().filter(|one| !one.is_none());
+            return some.map(|one| self.number(py, met, call, &one)).collect();
         }
-        Ok(Call { f, args: args.into() })
+        if after.is_none() {
+            return Ok(Vec::new());
+        }
+        let number = self.number(py, met, call, &after)?;
+        if self.reads[call as usize] && number != state {
+            let text = format!("reads names {}, and step() changed the state", f.bind(py));
+            return Err(self.fault(py, call, text.into_pyobject(py)?.into_any().unbind()));
+        }
+        Ok(vec![number])
+    }
+
+    fn number(&self, py: Python<'_>, met: &mut Met, call: u32, state: &Bound<'_, PyAny>) -> PyResult<u32> {
+        let numbers = met.numbers.bind(py);
+        let known = numbers.get_item(state).map_err(|error| {
+            let error = error.value(py);
+            let what = "the hash of the state that step() returned raised";
+            let kind = error.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
+            let said: String = error.to_string().chars().take(200).collect();
+            let text = PyTuple::new(py, [format!("{what} {kind}: {said}")]).and_then(|text| text.get_item(0));
+            text.map_or_else(|error| error, |text| self.fault(py, call, text.unbind()))
+        })?;
+        if let Some(number) = known {
+            return number.extract();
+        }
+        let number = met.states.len() as u32;
+        numbers.set_item(state, number)?;
+        met.states.push(State::One(state.clone().unbind()));
+        Ok(number)
+    }
+
+    /// The exception that the caller makes of what its `step` did.
+    fn fault(&self, py: Python<'_>, call: u32, what: Py<PyAny>) -> PyErr {
+        match &self.wrong {
+            Some(wrong) => wrong.bind(py).call1((call, what)).map_or_else(|error| error, PyErr::from_value),
+            None => PyErr::from_value(what.into_bound(py)),
+        }
     }
 }
 
-/// Whether the object has a function `f` that takes `args`.
-fn is_call(kind: Kind, f: u8, args: &[i64]) -> bool {
-    let numbered = |numbers: &[i64]| numbers.iter().all(|number| (0..NUMBERED_MAX).contains(number));
-    match (kind, f, args) {
-        (Kind::Mutex, 0 | 1, []) | (Kind::Counter, 0 | 1, [_]) | (Kind::OwnerMutex, 0 | 1, [_]) => true,
-        (Kind::FencedMutex, 0, [_, token]) => *token >= 0,
-        (Kind::FencedMutex, 1, [_]) => true,
-        (Kind::Semaphore { .. }, 0 | 1, [count]) => (0..=i64::from(i32::MAX)).contains(count),
-        (Kind::Set, 0..=3, [_]) => numbered(args),
-        (Kind::Set, 4, _) => {
-            let mut sorted = args.to_vec();
-            sorted.sort_unstable();
-            numbered(args) && sorted.windows(2).all(|pair| pair[0] != pair[1])
-        }
-        (Kind::Queue, 0 | 1, [_]) | (Kind::Queue, 2 | 3, []) | (Kind::Queue, 4, [_, _, _]) => numbered(args),
-        (Kind::Log, log::APPEND..=log::PAST, [offset]) => *offset >= 0,
-        (Kind::MultiRegister, 0, _) => {
-            let known = |micro: &[i64]| (multi_register::READ..=multi_register::ANY).contains(&micro[0]);
-            args.len() % 3 == 0 && args.chunks_exact(3).all(|micro| known(micro) && numbered(&micro[1..2]))
-        }
-        (Kind::Bank, 0, [_, _, amount]) => numbered(&args[..2]) && *amount >= 0,
-        (Kind::Bank, 1, _) => true,
-        _ => false,
-    }
-}
-
-/// Whether every read shows all accounts, and no transfer names another account.
-fn same_accounts(subhistories: &[Subhistory]) -> Result<(), String> {
-    for subhistory in subhistories {
-        let reads = || subhistory.calls.iter().filter(|call| call.f == bank::READ);
-        let accounts = reads().map(|call| call.args.len()).max().unwrap_or(0);
-        let strange = reads().any(|call| call.args.len() != accounts)
-            || (accounts > 0 && subhistory.calls.iter().any(|call| bank::Bank::accounts_in(call) > accounts));
-        if strange {
-            return Err(format!("a read does not tell all of {accounts} accounts, or a transfer names another"));
-        }
-    }
-    Ok(())
-}
-
-fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
+fn result(py: Python<'_>, judged: Judged, states: &[State]) -> ObjectResult {
     let mut out = ObjectResult {
-        key,
         verdict: "valid",
         reason: "",
         stop: None,
@@ -240,14 +210,23 @@ fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
         states: Vec::new(),
         states_count: judged.states_count,
     };
+    let one = |number: u32| match &states[number as usize] {
+        State::One(state) => vec![state.clone_ref(py)],
+        State::Several(several) => several
+            .iter()
+            .filter_map(|&one| match &states[one as usize] {
+                State::One(state) => Some(state.clone_ref(py)),
+                State::Several(_) => None,
+            })
+            .collect(),
+    };
     match judged.finding {
-        Finding::Explained { order } if orders => out.order = order,
-        Finding::Explained { .. } => {}
+        Finding::Explained { order } => out.order = order,
         Finding::Refuted { failed, prefix, states, open } => {
             out.verdict = "invalid";
             out.order = prefix;
             out.failed = Some(failed);
-            out.states = states;
+            out.states = states.into_iter().flat_map(one).collect();
             out.open = open;
         }
         Finding::Stopped(stop) => {

@@ -2,77 +2,32 @@
 //!
 //! As with registers, the results depend only on counts, not on timing.
 
-use std::collections::HashMap;
-
-use super::bank::{self, Bank};
-use super::counter::Counter;
-use super::foreign::Foreign;
-use super::interned::Interned;
-use super::log::Log;
-use super::multi_register::MultiRegister;
-use super::mutexes::{FencedMutex, Mutex, OwnerMutex, Semaphore};
-use super::queue::Queue;
-use super::reduce::reduce;
-use super::set::Set;
-use super::{Call, Object};
+use super::table::Table;
 use crate::closure::{Item, any_order};
-use crate::history::{Function, NEVER, Op};
+use crate::history::{NEVER, Op};
 use crate::{Finding, Model, judge, replay};
 use limits::{Deadline, Defect, Limits, Stop, catch};
 
 /// States that are shown of an object that was refuted.
 const SHOWN_MAX: usize = 64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Mutex,
-    OwnerMutex,
-    FencedMutex,
-    Semaphore { permits: i64 },
-    Counter,
-    Set,
-    Queue,
-    Log,
-    MultiRegister,
-    Bank,
-}
-
-/// One object's calls, in the order of invocation; `rows` are the caller's.
-#[derive(Default)]
-pub struct Subhistory {
-    pub calls: Vec<Call>,
-    pub ops: Vec<Op>,
-    numbers: HashMap<Call, u32>,
-}
-
-impl Subhistory {
-    pub fn push(&mut self, row: u32, call: Call, invoked: i64, returned: i64) {
-        let next = self.calls.len() as u32;
-        let number = *self.numbers.entry(call).or_insert_with_key(|call| {
-            self.calls.push(call.clone());
-            next
-        });
-        let returned = if returned < 0 { NEVER } else { returned };
-        self.ops.push(Op { id: row, blame: row, function: Function::Call, a: number, b: 0, invoked, returned });
-    }
-
-    pub fn sort(&mut self) {
-        self.ops.sort_by_key(|op| op.invoked);
-    }
-}
+/// How much more each object may ask each time that it did not suffice.
+const ASKED_GROW: u64 = 16;
 
 pub struct Spending {
+    /// Questions to the caller, which cost most; of one object at first.
+    pub asked: u64,
+    pub asked_first: u64,
     pub steps: u64,
     pub memory_bytes: usize,
     pub deadline: Deadline,
 }
 
-/// What became of one object. Calls are named by their rows; a refuted one's `states` are in numbers, at most a few of
-/// all `states_count`.
+/// What became of one object. Calls are named by their `id`; a refuted one's `states` are at most a few of all
+/// `states_count`.
 pub struct Judged {
     pub operations: usize,
     pub steps: u64,
-    pub finding: Finding<Vec<i64>>,
+    pub finding: Finding<u32>,
     pub states_count: usize,
 }
 
@@ -82,152 +37,106 @@ impl Judged {
     }
 }
 
-/// Judge each of `subhistories`: every one gets an equal share of the steps, then those that ran out share what is left,
-/// while that at least doubles their share.
-pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending) -> Result<Vec<Judged>, Defect> {
-    let mut results: Vec<Option<Judged>> = subhistories.iter().map(|_| None).collect();
-    let mut waiting: Vec<usize> = (0..subhistories.len()).collect();
-    let (mut remaining, mut share) = (budget.steps, 0);
-    while !waiting.is_empty() && remaining / waiting.len() as u64 >= (2 * share).max(1) {
-        share = remaining / waiting.len() as u64;
-        // The search and the object's own tables each get half.
-        let limits = Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
-        for &at in &waiting {
-            let subhistory = &subhistories[at];
-            // One object's defect leaves the answers about the others.
-            let judged = catch(|| judge_kind(kind, subhistory, limits))?
-                .unwrap_or_else(|_| Judged::stopped(0, Stop::Contradicted));
-            remaining = remaining.saturating_sub(judged.steps);
-            results[at] = Some(judged);
-        }
-        let stopped =
-            |judged: &Option<Judged>| matches!(judged, Some(Judged { finding: Finding::Stopped(Stop::Steps), .. }));
-        waiting.retain(|&at| stopped(&results[at]));
-    }
-    let nothing = || Judged::stopped(0, Stop::Steps);
-    Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing)).collect())
-}
-
-/// Judge the calls of one object that the caller knows, as `Foreign` has it. All steps are spent on it at once.
-pub fn judge_foreign(
-    step: impl Fn(u32, u32) -> Option<u32> + Sync,
-    subhistory: &Subhistory,
+/// Judge each of `subhistories`, sorted by invocation, by what `ask` says of a state and a call.
+///
+/// Every one gets an equal share of the steps, and may ask little. Then those that ran out go on with a share of what
+/// is left, until none is, or one is refuted: then the verdict stands.
+pub fn judge_objects(
+    ask: impl Fn(u32, u32) -> Option<u32> + Sync,
+    reads: &[bool],
+    subhistories: &[Vec<Op>],
     budget: &Spending,
-) -> Result<Judged, Defect> {
-    let limits = Limits { steps: budget.steps, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
-    judge_one(&Foreign(step), subhistory, limits)
-}
-
-fn judge_kind(kind: Kind, subhistory: &Subhistory, limits: Limits) -> Result<Judged, Defect> {
-    match kind {
-        Kind::Mutex => judge_one(&Mutex, subhistory, limits),
-        Kind::OwnerMutex => judge_one(&OwnerMutex, subhistory, limits),
-        Kind::FencedMutex => judge_one(&FencedMutex, subhistory, limits),
-        Kind::Semaphore { permits } => judge_one(&Semaphore { permits }, subhistory, limits),
-        Kind::Counter => judge_one(&Counter, subhistory, limits),
-        Kind::Set => judge_one(&Set, subhistory, limits),
-        Kind::Queue => judge_one(&Queue, subhistory, limits),
-        Kind::Log => judge_one(&Log, subhistory, limits),
-        Kind::MultiRegister => judge_one(&MultiRegister::over(&subhistory.calls), subhistory, limits),
-        Kind::Bank => judge_one(&bank_of(subhistory), subhistory, limits),
+) -> Result<Vec<Judged>, Defect> {
+    // The search and the table each get half.
+    let table = Table::new(ask, reads, budget.memory_bytes / 2);
+    let mut results: Vec<Judged> = subhistories.iter().map(|_| Judged::stopped(0, Stop::Steps)).collect();
+    let mut waiting: Vec<usize> = (0..subhistories.len()).collect();
+    let (mut steps, mut asked, mut most) = (budget.steps, budget.asked, budget.asked_first);
+    loop {
+        let share = steps / waiting.len().max(1) as u64;
+        for &at in &waiting {
+            let limits =
+                Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
+            let may = most.min(asked);
+            table.allow(may);
+            // One object's defect leaves the answers about the others.
+            let judged = catch(|| judge_one(&table, &subhistories[at], limits))?
+                .unwrap_or_else(|_| Judged::stopped(0, Stop::Contradicted));
+            asked -= may - table.allow(0);
+            steps = steps.saturating_sub(judged.steps);
+            results[at] = judged;
+        }
+        waiting.retain(|&at| matches!(results[at].finding, Finding::Stopped(Stop::Steps)));
+        let refuted = results.iter().any(|judged| matches!(judged.finding, Finding::Refuted { .. }));
+        if waiting.is_empty() || asked == 0 || most > budget.asked || refuted || steps / waiting.len() as u64 == 0 {
+            return Ok(results);
+        }
+        most *= ASKED_GROW;
     }
 }
 
-/// The balances at first are those of a read that returned before any transfer was invoked, else unknown.
-fn bank_of(subhistory: &Subhistory) -> Bank {
-    let is_read = |op: &&Op| subhistory.calls[op.a as usize].f == bank::READ;
-    let first_transfer = subhistory.ops.iter().filter(|op| !is_read(op)).map(|op| op.invoked).min().unwrap_or(NEVER);
-    let before = subhistory.ops.iter().filter(is_read).find(|op| op.returned < first_transfer);
-    let accounts = subhistory.calls.iter().map(Bank::accounts_in).max().unwrap_or(0);
-    Bank { accounts, opening: before.map(|op| subhistory.calls[op.a as usize].args.to_vec()) }
-}
-
-fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> Result<Judged, Defect> {
-    let mut ops = subhistory.ops.clone();
-    reduce(object, &subhistory.calls, &mut ops);
-    let model = Interned::new(object, &subhistory.calls, limits.memory_bytes);
-    let (finding, mut steps) = judge(&model, &ops, None, limits);
-    let operations = subhistory.ops.len();
-    let stopped = |steps, stop| Ok(Judged { operations, steps, finding: Finding::Stopped(stop), states_count: 0 });
-    if model.is_exhausted() {
-        return stopped(steps, Stop::Memory);
+fn judge_one<F: Fn(u32, u32) -> Option<u32> + Sync>(
+    table: &Table<'_, F>,
+    ops: &[Op],
+    limits: Limits,
+) -> Result<Judged, Defect> {
+    let (finding, mut steps) = judge(table, ops, None, limits);
+    if let Some(stop) = table.spent() {
+        return Ok(Judged::stopped(steps, stop));
     }
     if let Finding::Refuted { failed, .. } = finding {
         let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
-        let (confirmed, more) =
-            confirm_refuted(object, &model, &subhistory.ops, &ops, ops[failed as usize].blame, rest)?;
+        let (confirmed, more) = confirm_refuted(table, ops, failed as usize, rest)?;
         steps += more;
-        if model.is_exhausted() {
-            return stopped(steps, Stop::Memory);
-        }
         if let Err(stop) = confirmed {
-            return stopped(steps, stop);
+            return Ok(Judged::stopped(steps, stop));
         }
     }
     let ids = |list: Vec<u32>| list.into_iter().map(|i| ops[i as usize].id).collect();
     let mut states_count = 0;
     let finding = match finding {
         Finding::Explained { order } => {
-            if let Some(fault) = replay::refute(&model, &ops[..], &order) {
+            if let Some(fault) = replay::refute(table, ops, &order) {
                 return Err(Defect(format!("the search's order does not replay: {fault}")));
             }
             Finding::Explained { order: ids(order) }
         }
-        Finding::Refuted { failed, prefix, states, open } => {
+        Finding::Refuted { failed, prefix, mut states, open } => {
             states_count = states.len();
-            Finding::Refuted {
-                failed: ops[failed as usize].blame,
-                prefix: ids(prefix),
-                states: states.into_iter().take(SHOWN_MAX).map(|state| model.show(state)).collect(),
-                open: ids(open),
-            }
+            states.truncate(SHOWN_MAX);
+            Finding::Refuted { failed: ops[failed as usize].id, prefix: ids(prefix), states, open: ids(open) }
         }
         Finding::Stopped(stop) => Finding::Stopped(stop),
     };
-    Ok(Judged { operations, steps, finding, states_count })
+    Ok(Judged { operations: ops.len(), steps, finding, states_count })
 }
 
-/// Confirm by a plain walk that no order passes the operation whose id is `failed`; also the steps that it took.
-///
-/// First nothing is believed: the walk is over `all` operations. When half of what is left does not suffice, those of
-/// unknown outcome are what `reduce` made of them.
-fn confirm_refuted<O: Object>(
-    object: &O,
-    model: &Interned<'_, O>,
-    all: &[Op],
-    reduced: &[Op],
-    failed: u32,
+/// Confirm by a plain walk that no order passes the operation `failed`; also the steps that it took.
+fn confirm_refuted<F: Fn(u32, u32) -> Option<u32> + Sync>(
+    table: &Table<'_, F>,
+    ops: &[Op],
+    failed: usize,
     limits: Limits,
 ) -> Result<(Result<(), Stop>, u64), Defect> {
-    let mut spent = 0;
-    let mut stopped = Stop::Steps;
-    for (ops, steps) in [(all, limits.steps / 2), (reduced, limits.steps)] {
-        if std::ptr::eq(ops, all) && !object.is_complete() {
-            continue;
-        }
-        let place = ops.iter().position(|op| op.id == failed).filter(|&i| !ops[i].is_open_ended());
-        let place =
-            place.ok_or_else(|| Defect(format!("the search refutes operation {failed}, which never returned")))?;
-        let rest = Limits { steps: steps.saturating_sub(spent), ..limits };
-        let until = ops[place].returned;
-        let items: Vec<Item> = ops
-            .iter()
-            .filter(|op| op.invoked <= until)
-            .map(|&op| match op.returned <= until {
-                true => Item { op, must: true },
-                false => Item { op: Op { returned: NEVER, ..op }, must: false },
-            })
-            .collect();
-        let (found, more) = any_order(model, &items, &[model.initial()], true, rest);
-        spent += more;
-        match found {
-            _ if model.is_exhausted() => return Ok((Err(Stop::Memory), spent)),
-            Ok(false) => return Ok((Ok(()), spent)),
-            Ok(true) => {
-                return Err(Defect(format!("the search refutes operation {failed}, and there is an order with it")));
-            }
-            Err(stop) => stopped = stop,
-        }
+    let until = ops[failed].returned;
+    if until == NEVER {
+        return Err(Defect(format!("the search refutes operation {failed}, which never returned")));
     }
-    Ok((Err(stopped), spent))
+    let items: Vec<Item> = ops
+        .iter()
+        .filter(|op| op.invoked <= until)
+        .map(|&op| match op.returned <= until {
+            true => Item { op, must: true },
+            false => Item { op: Op { returned: NEVER, ..op }, must: false },
+        })
+        .collect();
+    let (found, steps) = any_order(table, &items, &[table.initial()], true, limits);
+    let confirmed = match (table.spent(), found) {
+        (Some(stop), _) | (None, Err(stop)) => Err(stop),
+        (None, Ok(false)) => Ok(()),
+        (None, Ok(true)) => {
+            return Err(Defect(format!("the search refutes operation {failed}, and there is an order with it")));
+        }
+    };
+    Ok((confirmed, steps))
 }

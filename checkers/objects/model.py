@@ -1,5 +1,6 @@
-"""A model that a user writes: a sequential object in Python, judged like the built-in ones.
+"""A sequential object: its state at first, and the state after each call that it allows.
 
+Built-in models (`checkers.objects.models`) and those of users are of one kind, and are searched alike.
 docs/reference/models.md has an example.
 
 class Stack(Model):
@@ -15,7 +16,7 @@ class Stack(Model):
 """
 
 from collections.abc import Collection, Hashable
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, final
 
 
 @final
@@ -27,6 +28,15 @@ class Unknown:
 
 
 UNKNOWN: Final = Unknown()
+
+
+class Steps(Protocol):
+    """What a search needs of a model."""
+
+    @property
+    def reads(self) -> Collection[str]: ...
+    def init(self) -> Any: ...
+    def step(self, state: Any, f: str, value: Any, result: Any, /) -> Any: ...
 
 
 class Model:
@@ -42,10 +52,11 @@ class Model:
         """The state at first."""
         raise NotImplementedError
 
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Hashable | None:
+    def step(self, state: Any, f: str, value: Any, result: Any) -> Hashable | list[Any] | None:
         """The state after `f` with `value` returned `result`, or None where `state` forbids that.
 
-        `result` is `UNKNOWN` where the outcome is: such a call may take effect or not, and returned whatever it does
-        in `state`. Calls that failed are never asked about.
+        A list has all states that there may be then, where the object decides by itself. `result` is `UNKNOWN` where
+        the outcome is: such a call may take effect or not, and returned whatever it does in `state`. Calls that failed
+        are never asked about.
         """
         raise NotImplementedError

@@ -1,0 +1,189 @@
+"""What a built-in model says of itself beside `init` and `step`: how its operations are read, and words for violations.
+
+A call is what a model is asked: the numbers in it stand for values (`Kind.names`), so that equal calls are equal as
+JSON. Which rules about an object could have fired is counted by the functions that were called: a rule is named for the
+anomaly that it finds, and its chances are the ok answers that could have shown it; some need another operation on the
+same object, that may have taken effect.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, NamedTuple
+
+import msgspec
+
+from fencepost.checkers.facts.positions import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding, rule
+from fencepost.checkers.findings.impossible import unreadable
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.objects.model import Model
+from fencepost.harness.history import Operation, Value
+from fencepost.harness.verdict import Rule
+
+NON_LINEARIZABLE: Final = "non-linearizable"
+_SHOWN_MAX: Final = 8
+
+
+class Call(NamedTuple):
+    """One call of a model's `step`, in its numbers."""
+
+    f: str
+    value: Any = None
+    result: Any = None
+
+
+#: By function: the anomaly that a refused call is, and why.
+Refusals = Mapping[str, tuple[str, str]]
+#: The calls that did not fail, with the operations that made them.
+Calls = Sequence[tuple[Operation, Call]]
+
+
+class Chance(msgspec.Struct, frozen=True):
+    """What can show the anomaly `name`: an ok answer of `answers`, beside another operation of `others` if these are
+    given."""
+
+    name: str
+    answers: frozenset[str]
+    others: frozenset[str] = frozenset()
+
+    def count(self, operations: Sequence[Operation]) -> int:
+        """The chances in the operations on one object."""
+        calls = Counter(op.f for op in not_failed(operations))
+        others = sum(calls[f] for f in self.others)
+        answers = [op for op in operations if op.f in self.answers and is_ok(op)]
+        return sum(not self.others or others > (op.f in self.others) for op in answers)
+
+    @property
+    def lacks(self) -> str:
+        """What an object lacked where there was no chance."""
+        beside = f" beside another {' or '.join(sorted(self.others))}" if self.others else ""
+        return f"no {' or '.join(sorted(self.answers))} was answered{beside}"
+
+
+def chance(name: str, answers: str, others: str = "") -> Chance:
+    return Chance(name, frozenset(answers.split()), frozenset(others.split()))
+
+
+def rules_of(chances: Sequence[Chance], objects: Mapping[str | None, Sequence[Operation]]) -> tuple[Rule, ...]:
+    """The rules, each with its chances in the operations on all objects."""
+    return tuple(
+        rule(chance.name, sum(chance.count(own) for own in objects.values()), chance.lacks) for chance in chances
+    )
+
+
+class Kind(Model):
+    """A built-in model. An instance numbers the values of one history: `calls` is asked for every key before `init`.
+
+    `changes` and `tells` are its functions: an ok answer of `tells` that an ordered operation could contradict is an
+    exposure (`checkers.facts.positions`). `refusals` name what a refused call of a function is, and say why.
+    """
+
+    name: str = ""
+    changes: frozenset[str]
+    tells: frozenset[str]
+    #: What can show each anomaly but the one that has no better name.
+    chances: tuple[Chance, ...] = ()
+    refusals: ClassVar[Refusals] = MappingProxyType({})
+    #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
+    has_rest = True
+
+    def __init__(self) -> None:
+        self.names = Numbers()
+
+    @property
+    def functions(self) -> frozenset[str]:
+        return self.changes | self.tells
+
+    @property
+    def exposure_of(self) -> str:
+        answers, others = (" or ".join(sorted(names)) for names in (self.tells, self.functions))
+        return f"ok {answers} with another {others} before or behind"
+
+    @property
+    def rules(self) -> tuple[Chance, ...]:
+        """What can show each anomaly."""
+        return (*self.chances, Chance(NON_LINEARIZABLE, self.functions, self.functions))
+
+    def number(self, value: Value) -> int:
+        return self.names.number(value)
+
+    def value_of(self, number: int) -> Value:
+        return self.names.named[number]
+
+    def read(self, op: Operation) -> Call | None:
+        """The call that an operation is; None where it cannot matter. Raises MalformedHistory for one of no meaning."""
+        raise NotImplementedError
+
+    def impossible(self, operations: Sequence[Operation]) -> Iterable[tuple[Operation, str]]:
+        """Answers that no such object can give, of all keys; what follows never sees them."""
+        return unreadable(self.read)(operations)
+
+    def calls(self, operations: Sequence[Operation]) -> list[tuple[Operation, Call]]:
+        """One key's operations as calls. One operation may be several."""
+        return [(op, call) for op in not_failed(operations) if (call := self.read(op)) is not None]
+
+    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+        """What is wrong with one key's operations, as far as that is plain without a search."""
+        return iter(())
+
+    def quick(self, operations: Sequence[Operation]) -> "Quick":
+        """What is searched for one key without flaws."""
+        return Quick(self, {None: self.calls(operations)})
+
+    def explain(self, failed: Call, states: Sequence[Any], others: Calls) -> tuple[str, str]:
+        """The name of what the search refused, and why; `states` are all that there may be, if they are few."""
+        return self.refusals.get(failed.f, (NON_LINEARIZABLE, ""))
+
+    def whole(self, part: str, states: Sequence[Any], calls: Sequence[Call]) -> tuple[Sequence[Any], Sequence[Call]]:
+        """States and calls of a part that was searched alone, as those of the object."""
+        raise NotImplementedError
+
+    def show(self, state: Any) -> str:
+        """The state for a sentence."""
+        return f"{state!r:.80}"
+
+    def reads_only(self, call: Call) -> bool:
+        """Whether `call` leaves every state as it is."""
+        return call.f in self.reads
+
+    def is_spare(self, call: Call) -> bool:
+        """Whether `call` may be left out of every order."""
+        return self.reads_only(call)
+
+    def makes(self, call: Call) -> Iterable[Any]:
+        """What `call` alone brings about. It may be left out of every order in which nobody sees any of it."""
+        return ()
+
+    def sees(self, call: Call) -> Iterable[Any]:
+        """What must have been made before `call` takes effect."""
+        return ()
+
+    def after(self, call: Call, about: Collection[str] | None) -> Any:
+        """The state after the ok `call` whatever was before; None where that depends."""
+        return None
+
+    def parts(self, call: Call) -> Iterable[str]:
+        """What `call` is about, as JSON, where parts of the object can be judged without the others."""
+        return ()
+
+    def only(self, call: Call, about: Collection[str]) -> Call | None:
+        """What `call` does to these parts."""
+        return call
+
+    def refutes(self, start: Any, must: Sequence[Call], may: Sequence[Call]) -> bool:
+        """Whether it can be seen without a search that no order explains `must`, with or without any of `may`."""
+        return False
+
+    def listed(self, numbers: Iterable[int]) -> str:
+        """Values by their numbers, for a sentence."""
+        every = [self.value_of(number) for number in numbers]
+        shown = ", ".join(f"{value!r:.40}" for value in every[:_SHOWN_MAX])
+        return shown + (f" and {len(every) - _SHOWN_MAX} more" if len(every) > _SHOWN_MAX else "")
+
+
+class Quick(NamedTuple):
+    """What is searched in place of an object: a model that allows the same orders, and its calls by part, in order."""
+
+    model: Kind
+    parts: Mapping[str | None, Calls]

@@ -1,0 +1,164 @@
+"""Ask the native search for an order of the calls on each object.
+
+Before that, calls of unknown outcome are removed whose fate other calls decide: one whose results nobody sees can be
+left out of any order; if only one call can have made what a returned call saw, it took effect before that return.
+"""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from fencepost.checkers import _core
+from fencepost.checkers.facts.positions import answered, is_ok
+from fencepost.checkers.objects.kind import Call, Calls, Kind
+from fencepost.checkers.objects.model import Steps
+from fencepost.harness.history import Operation
+from fencepost.harness.verdict import SearchBudget
+
+S = TypeVar("S", bound=Hashable)
+#: A call of `step` costs microseconds; the search asks once for each state and call, and remembers the answer.
+ASKED_MAX = 5_000_000
+#: Of each object before all others had their turn.
+ASKED_FIRST = 20_000
+#: Between two events there is room for calls that must have taken effect before the second.
+_ROOM = 1 << 20
+
+#: The exception to raise where `step` for an operation did what it must not: it raised, or what is said in words.
+Wrong = Callable[[Operation, BaseException | str], BaseException]
+
+
+class Answer(NamedTuple):
+    """What the search says of one object: `order` explains it, or is a longest one up to `failed`.
+
+    That passes in no order. `states` are what it may be in then, maybe of more; `open` is what had not returned.
+    Neither order nor `failed`: the search was stopped.
+    """
+
+    result: _core.ObjectResult
+    order: Sequence[Operation]
+    failed: tuple[Operation, Call] | None
+    open: Sequence[Operation]
+
+    @property
+    def states(self) -> Sequence[Any]:
+        return self.result.states
+
+    @property
+    def more_states(self) -> bool:
+        return self.result.states_count > len(self.result.states)
+
+
+class _Row(msgspec.Struct):
+    """`seen_by`: who is refused where this passes in no order."""
+
+    op: Operation
+    call: Call
+    invoked: int
+    returned: int
+    seen_by: tuple[Operation, Call]
+
+
+def search(
+    model: Steps,
+    subjects: Mapping[S, Calls],
+    budget: SearchBudget,
+    *,
+    wrong: Wrong | None = None,
+    same: Callable[[Call], Hashable] = lambda call: call,
+) -> dict[S, Answer]:
+    """Judge each object by itself, all under one budget.
+
+    Args:
+        model: what each is; `init` gives the state at first.
+        subjects: the calls on each object that did not fail.
+        wrong: makes an exception of what `step` did.
+        same: by what equal calls are known.
+
+    Cost: exponential in the number of concurrent calls at worst; at most `ASKED_MAX` calls of `step`.
+    """
+    rows = [_reduced(model, calls) for calls in subjects.values()]
+    kinds: dict[Hashable, int] = {}
+    calls: list[Call] = []
+    first: list[Operation] = []
+    columns: list[tuple[int, int, bool, int, int]] = []
+    for at, own in enumerate(rows):
+        for row in own:
+            number = kinds.setdefault(same(row.call), len(calls))
+            if number == len(calls):
+                calls.append(row.call)
+                first.append(row.op)
+            columns.append((at, number, _reads_only(model, row.call), row.invoked, row.returned))
+    table = np.array(columns, np.int64).reshape(len(columns), 5)
+    subject, kind, reads, invoked, returned = (np.ascontiguousarray(table[:, i]) for i in range(5))
+    results = _core.check_model(
+        subject,
+        kind,
+        reads,
+        invoked,
+        returned,
+        calls,
+        model.step,
+        model.init(),
+        None if wrong is None else lambda kind, what: wrong(first[kind], what),
+        subjects=len(rows),
+        asked=ASKED_MAX,
+        asked_first=ASKED_FIRST,
+        steps=budget.steps,
+        memory_bytes=budget.memory_bytes,
+        wall_s=budget.wall_s,
+    )
+    every = [row for own in rows for row in own]
+    return {
+        one: Answer(
+            result,
+            [every[i].op for i in result.order],
+            None if result.failed is None else every[result.failed].seen_by,
+            [every[i].op for i in result.open],
+        )
+        for one, result in zip(subjects, results, strict=True)
+    }
+
+
+def _reads_only(model: Steps, call: Call) -> bool:
+    return model.reads_only(call) if isinstance(model, Kind) else call.f in model.reads
+
+
+def _reduced(model: Steps, calls: Calls) -> list[_Row]:
+    rows = [
+        _Row(op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1, (op, call))
+        for op, call in calls
+    ]
+    if not isinstance(model, Kind) or all(row.returned >= 0 for row in rows):
+        return rows
+    while True:
+        makers: dict[Hashable, int] = {}
+        seen: dict[Hashable, _Row] = {}
+        for row in rows:
+            for made in model.makes(row.call):
+                makers[made] = makers.get(made, 0) + 1
+            for made in model.sees(row.call) if row.returned >= 0 else ():
+                if made not in seen or row.returned < seen[made].returned:
+                    seen[made] = row
+        kept = list(_kept(model, rows, makers, seen))
+        if all(row is other for row, other in zip(rows, kept, strict=False)) and len(kept) == len(rows):
+            return rows
+        rows = kept
+
+
+def _kept(
+    model: Kind, rows: Sequence[_Row], makers: Mapping[Hashable, int], seen: Mapping[Hashable, _Row]
+) -> Iterator[_Row]:
+    for row in rows:
+        made = list(model.makes(row.call))
+        if row.returned >= 0 or not made:
+            yield row
+            continue
+        by = [seen[token] for token in made if makers[token] == 1 and token in seen]
+        by = [one for one in by if one.returned > row.invoked]
+        if by:
+            first = min(by, key=lambda one: one.returned)
+            yield msgspec.structs.replace(row, returned=first.returned - 1, seen_by=first.seen_by)
+        elif any(token in seen for token in made):
+            yield row
