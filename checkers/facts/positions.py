@@ -43,12 +43,13 @@ def not_failed(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def exposed(
-    operations: Sequence[Operation], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
+    objects: Iterable[Sequence[Operation]], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """List the ok operations of one object whose answer could have been proven wrong (`exposed_places`)."""
-    kept = not_failed(operations)
+    """List the ok operations whose answer could have been proven wrong by others on their object (`exposed_places`)."""
+    objects = list(map(not_failed, objects))
+    kept = [op for operations in objects for op in operations]
     places = exposed_places(
-        key=np.zeros(len(kept), np.int64),
+        key=np.repeat(np.arange(len(objects)), [len(operations) for operations in objects]),
         changes=np.array([changes(op) for op in kept], np.bool_),
         tells=np.array([tells(op) for op in kept], np.bool_),
         invoked=np.array([op.invoke_index for op in kept], np.int64),

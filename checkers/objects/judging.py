@@ -106,11 +106,7 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     proofs = list[VerdictProof]()
     if not findings and not unfinished and not contradictions:
         proofs, contradictions = _orders(kind.name, groups, answers)
-    seen = [
-        op
-        for operations in groups.values()
-        for op in exposed(operations, lambda op: op.f in kind.changes, lambda op: op.f in kind.tells)
-    ]
+    seen = exposed(groups.values(), lambda op: op.f in kind.changes, lambda op: op.f in kind.tells)
     counted = [op for operations in groups.values() for op in operations]
     more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
     name = kind.name.partition(":")[0]

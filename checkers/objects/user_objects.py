@@ -90,9 +90,7 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     flaws = [_flaw(name, answer) for answer in answers.values() if answer.failed is not None]
     stops = [Stop(answer.result.stop) for answer in answers.values() if answer.result.stop is not None]
     operations = [op for group in groups.values() for op, _ in group]
-    seen = [
-        op for group in groups.values() for op in exposed([op for op, _ in group], lambda op: True, lambda op: True)
-    ]
+    seen = exposed([[op for op, _ in group] for group in groups.values()], lambda op: True, lambda op: True)
     more = f"; {len(stops)} more were not finished" if stops else ""
     ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
@@ -147,20 +145,19 @@ class _Asked:
     def search(self, groups: Mapping[Hashable, Calls], budget: SearchBudget) -> dict[Hashable, Answer]:
         """The search's word on each object; each order is confirmed by asking the model again."""
         answers = search(self, groups, budget, wrong=self._fault, same=text)
+        step, initial = determined(self), self.init()
         for subject, answer in answers.items():
             if answer.result.stop is None and answer.failed is None:
-                self._ask_again({op.invoke_index: call for op, call in groups[subject]}, answer)
+                calls, state = {op.invoke_index: call for op, call in groups[subject]}, initial
+                for op in answer.order:
+                    try:
+                        state = step(state, calls[op.invoke_index])
+                    except (Exception, SystemExit) as error:
+                        raise self._fault(op, error) from None
+                    if state is None:
+                        what = f"step() answered otherwise when it was asked again for {describe(op)}"
+                        raise _wrong(self._name, what)
         return answers
-
-    def _ask_again(self, calls: dict[int, Call], answer: Answer) -> None:
-        step, state = determined(self), self.init()
-        for op in answer.order:
-            try:
-                state = step(state, calls[op.invoke_index])
-            except (Exception, SystemExit) as error:
-                raise self._fault(op, error) from None
-            if state is None:
-                raise _wrong(self._name, f"step() answered otherwise when it was asked again for {describe(op)}")
 
     def _fault(self, op: Operation, what: BaseException | str) -> BaseException:
         if isinstance(what, str):

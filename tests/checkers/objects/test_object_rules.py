@@ -26,6 +26,11 @@ PLANTS: dict[str, tuple[str, list[tuple[str, Any, Any]], bool]] = {
         [("enqueue", 1, None), ("enqueue", 2, None), ("dequeue", None, 2), ("dequeue", None, 1)],
         False,
     ),
+    "reordered-element of integers": (
+        "priority-queue",
+        [("enqueue", 2, None), ("enqueue", 1, None), ("dequeue", None, 2), ("dequeue", None, 1)],
+        False,
+    ),
     "wrong-total": ("bank", [("read", None, {"a": 5, "b": 5}), ("read", None, {"a": 5, "b": 6})], False),
     "overdraft": (
         "bank",
@@ -58,7 +63,7 @@ def verdict_on(checker: str, calls: list[tuple[str, Any, Any]], *, overlap: bool
 def test_a_plant_fires_its_rule(anomaly: str) -> None:
     checker, calls, overlap = PLANTS[anomaly]
     verdict = verdict_on(checker, calls, overlap=overlap)
-    assert list(verdict.anomalies) == [anomaly]
+    assert list(verdict.anomalies) == [anomaly.partition(" ")[0]]
     assert_each_had_a_chance(verdict)
 
 

@@ -7,6 +7,7 @@
 
 use super::bits::Bits;
 use super::bracket;
+use super::depth;
 use super::events::{Events, is_return, operation};
 use super::model::Model;
 use super::walk::{Breadth, Walk};
@@ -61,6 +62,9 @@ struct Attempt {
 /// How many events before the one that another walk ran dry at are tried for a proof, and with how many steps.
 const WINDOWS: [(usize, u64); 2] = [(64, 20_000), (256, 100_000)];
 
+/// Steps of the search depth first.
+const DEEP: u64 = 300_000;
+
 const NARROW: Breadth = Breadth { configs: 4, fewest: true, spare: 0 };
 const ATTEMPTS: [Attempt; 5] = [
     Attempt { back: 64, breadth: Breadth { configs: 16, fewest: true, spare: 0 }, window: 0 },
@@ -89,8 +93,23 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
 
     fn judge(mut self, dry: Option<Dry>) -> (Finding<M::State>, u64) {
         let refuted = dry.map_or(Ok(None), |dry| self.refute(dry));
-        let finding = refuted.and_then(|refuted| refuted.map_or_else(|| self.decide(), Ok));
+        let refuted = refuted.and_then(|refuted| refuted.map_or_else(|| self.go_deep(), |found| Ok(Some(found))));
+        let finding = refuted.and_then(|found| found.map_or_else(|| self.decide(), Ok));
         (finding.unwrap_or_else(Finding::Stopped), self.spent)
+    }
+
+    /// Look depth first, where that is not what a register's own walks do better.
+    fn go_deep(&mut self) -> Result<Option<Finding<M::State>>, Stop> {
+        if self.model.is_register() {
+            return Ok(None);
+        }
+        let limits = Limits { steps: self.limits.steps.min(DEEP), ..self.limits };
+        let (found, steps) = depth::search::<M, B>(self.model, self.ops, self.events, self.words, limits);
+        self.spent += steps;
+        match found {
+            Err(Stop::Steps | Stop::Memory) => Ok(None),
+            other => other,
+        }
     }
 
     /// Refute what another walk ran dry at by a short window before it, if one will do.
@@ -109,6 +128,7 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
     fn decide(&mut self) -> Result<Finding<M::State>, Stop> {
         let end = self.events.list.len();
         let mut walk = Walk::<M, B>::new(self.model, self.ops, self.events, self.words, self.limits);
+        walk.steps = self.spent;
         let mut attempts = ATTEMPTS.iter();
         let mut passed_at = end;
         let mut breadth = NARROW;

@@ -17,10 +17,12 @@ pub enum Goal {
     Group(u32),
 }
 
-/// What can be done in one state: slots of reads, slots of operations that do not overwrite, and groups of those.
+/// What can be done in one state: slots of reads, slots of operations that do not overwrite, and groups of those. The
+/// last two are only known where somebody asked for them.
 pub struct Moves<S, B> {
     state: S,
     reads: B,
+    is_whole: bool,
     slots: B,
     groups: Vec<u32>,
 }
@@ -75,7 +77,7 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
     fn expand(&mut self, at: usize, goal: Goal) {
         self.steps += 1;
         let config = self.work.entries[at].clone();
-        let moves = self.moves_of(config.state);
+        let moves = self.all_moves_of(config.state);
         let slots = self.moves[moves].slots.clone();
         for slot in slots.difference(&config.used) {
             if self.pending.is_first(slot, &config.used) {
@@ -100,7 +102,7 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
     fn spend(&mut self, at: usize, goal: Goal) {
         self.steps += 1;
         let config = self.work.entries[at].clone();
-        let moves = self.moves_of(config.state);
+        let moves = self.all_moves_of(config.state);
         let groups = self.moves[moves].groups.clone();
         for group in groups {
             if self.is_left(group, config.spent) {
@@ -125,7 +127,7 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
 
     /// Whether an open operation that does not overwrite could follow `state`.
     fn is_wanted(&mut self, state: M::State, config: &Config<M::State, B>) -> bool {
-        let moves = self.moves_of(state);
+        let moves = self.all_moves_of(state);
         let moves = &self.moves[moves];
         moves.reads.exceeds(&config.used)
             || moves.slots.exceeds(&config.used)
@@ -183,15 +185,29 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
         self.moves_known = at + 1;
         if at == self.moves.len() {
             let none = B::empty(self.words);
-            self.moves.push(Moves { state, reads: none.clone(), slots: none, groups: Vec::new() });
+            self.moves.push(Moves { state, reads: none.clone(), is_whole: false, slots: none, groups: Vec::new() });
         }
         let moves = &mut self.moves[at];
         let allowed = |slot: &usize| self.model.step(state, &self.pending.slots[*slot].op).is_some();
         let none = B::empty(self.words);
         moves.state = state;
+        moves.is_whole = false;
         moves.reads = none.clone();
-        moves.slots = none.clone();
         self.pending.reads.difference(&none).filter(allowed).for_each(|slot| moves.reads.insert(slot));
+        at
+    }
+
+    /// As `moves_of`, with what does not only read.
+    fn all_moves_of(&mut self, state: M::State) -> usize {
+        let at = self.moves_of(state);
+        let moves = &mut self.moves[at];
+        if moves.is_whole {
+            return at;
+        }
+        let allowed = |slot: &usize| self.model.step(state, &self.pending.slots[*slot].op).is_some();
+        let none = B::empty(self.words);
+        moves.is_whole = true;
+        moves.slots = none.clone();
         self.pending.others.difference(&none).filter(allowed).for_each(|slot| moves.slots.insert(slot));
         moves.groups.clear();
         for &group in &self.groups.active {

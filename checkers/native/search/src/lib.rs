@@ -1,8 +1,8 @@
 //! The search for an order of one object's operations, for any object: a model says what each operation does.
 //!
-//! `attempts` decides, with ever wider walks (`walk`) and with proofs from windows (`bracket`). Code that shares
-//! nothing with these checks every answer: `replay` an order, `window` and `closure` a refutation. `minimal` makes a
-//! proof small.
+//! `attempts` decides, depth first (`depth`) where no register is judged, then with ever wider walks (`walk`) and with
+//! proofs from windows (`bracket`). Code that shares nothing with these checks every answer: `replay` an order, `window`
+//! and `closure` a refutation. `minimal` makes a proof small.
 //!
 //! `history` holds the operations, as integers; `objects` are models whose states are numbered as they are met.
 
@@ -12,6 +12,7 @@ mod bracket;
 mod checkpoints;
 pub mod closure;
 mod configs;
+mod depth;
 mod events;
 mod expansion;
 mod groups;
