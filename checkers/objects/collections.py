@@ -184,10 +184,10 @@ def shown(op: Operation) -> list[Value]:
 
 
 def bits(numbers: Iterable[int]) -> int:
-    found = 0
+    mask = 0
     for number in numbers:
-        found |= 1 << number
-    return found
+        mask |= 1 << number
+    return mask
 
 
 def numbers_in(state: int) -> Iterator[int]:
@@ -272,18 +272,18 @@ class Bag(Elements):
         return None
 
     def calls(self, operations: Sequence[Operation]) -> list[tuple[Operation, Call]]:
-        found: list[tuple[Operation, Call]] = []
+        calls: list[tuple[Operation, Call]] = []
         surplus = self._never_seen(operations)
         for op in not_failed(operations):
             if op.f == self.into:
-                found.append((op, Call(op.f, self.number(op.value))))
+                calls.append((op, Call(op.f, self.number(op.value))))
             elif not is_ok(op):
-                found += [(op, Call("dequeue", None, UNKNOWN))] * min(surplus, surplus if op.f == "drain" else 1)
+                calls += [(op, Call("dequeue", None, UNKNOWN))] * min(surplus, surplus if op.f == "drain" else 1)
             elif op.f == "drain":
-                found += [(op, call) for call in self._drain(op)]
+                calls += [(op, call) for call in self._drain(op)]
             else:
-                found.append((op, Call("dequeue", None, None if op.result is None else self.number(op.result))))
-        return found
+                calls.append((op, Call("dequeue", None, None if op.result is None else self.number(op.result))))
+        return calls
 
     def _drain(self, op: Operation) -> list[Call]:
         return [Call("dequeue", None, self.number(element)) for element in outputs_of(op)]
@@ -347,11 +347,11 @@ class Bag(Elements):
             if longest is None or longest.until <= answered(op):
                 continue
             first = longest.into[0]
-            taken = f"{describe(longest.out[0])} took it only later" if longest.out else "nobody ever took it"
+            end = f"{describe(longest.out[0])} took it only later" if longest.out else "nobody ever took it"
             lost = not longest.out or op.result is None
             steps = (
                 f"{describe(op)} returned {'that it was empty' if op.result is None else named(op.result)}.",
-                f"{describe(first)} came before, and {taken}.",
+                f"{describe(first)} came before, and {end}.",
             )
             anomaly = "lost-element" if lost else "reordered-element"
             yield Finding(about=0, anomaly=anomaly, operations=(op, first, *longest.out), steps=steps)

@@ -190,11 +190,11 @@ def _orders(name: str, groups: _Groups, answers: dict[_Subject, Answer]) -> tupl
         for subject in parts.get(key, [(key, None)]):
             about = None if subject[1] is None else (subject[1],)
             own = KeyRows(of_part[about[0]] if about else operations, name, about)
-            found = answers[subject].order if subject in answers else ()
-            order = tuple(own.completed([op.invoke_index for op in found]))
-            wrong = own.explained(order)
+            order = answers[subject].order if subject in answers else ()
+            events = tuple(own.completed([op.invoke_index for op in order]))
+            wrong = own.explained(events)
             if wrong is None:
-                proofs.append(VerdictProof(kind="order", name=name, key=key, rows=order, about=about))
+                proofs.append(VerdictProof(kind="order", name=name, key=key, rows=events, about=about))
                 continue
             of = "" if key is None else f" of {key}"
             contradictions.append(

@@ -199,8 +199,8 @@ def determined(model: Steps) -> Callable[[Any, Call], Any]:
         if type(state) is not Several:
             after = model.step(state, *call)
             return several(after) if type(after) is list else after
-        found = [model.step(each, *call) for each in state]
-        return several([one for after in found for one in (after if type(after) is list else [after])])
+        ways = [model.step(each, *call) for each in state]
+        return several([one for after in ways for one in (after if type(after) is list else [after])])
 
     def several(states: list[Any]) -> Any:
         there = Several(state for state in states if state is not None)
@@ -216,10 +216,10 @@ def _numbered(
     kinds = kinds_of([call for call, _, _ in given])
     calls = {kind: call for kind, (call, _, _) in zip(kinds, given, strict=True)}
     states, numbers = [start], {start: 0}
-    asked = determined(model)
+    step_once = determined(model)
 
     def step(state: int, kind: int) -> int | None:
-        after = asked(states[state], calls[kind])
+        after = step_once(states[state], calls[kind])
         if after is None:
             return None
         if after not in numbers:

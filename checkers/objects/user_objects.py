@@ -173,8 +173,8 @@ def _flaw(name: str, answer: Answer) -> Finding:
     failed, _ = answer.failed
     beside = [op for op in answer.open if op is not failed]
     states = _guarded(name, lambda: [repr(state)[:80] for state in answer.states], "the repr of a state")
-    words = search_words(answer, beside, list(dict.fromkeys(states)))
-    steps = (f"{describe(failed)} {times(failed)}.", *words)
+    sentences = search_words(answer, beside, list(dict.fromkeys(states)))
+    steps = (f"{describe(failed)} {times(failed)}.", *sentences)
     return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *beside[:8]), steps=steps)
 
 

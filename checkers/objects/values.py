@@ -166,13 +166,13 @@ class MultiRegister(Kind):
 
     def _first_reads(self, call: Call) -> list[tuple[int, int]]:
         """The reads that come before the transaction's own writes of their register."""
-        own, found = set[int](), list[tuple[int, int]]()
+        own, reads = set[int](), list[tuple[int, int]]()
         for writes, register, value in call.value:
             if writes:
                 own.add(register)
             elif register not in own:
-                found.append((register, value))
-        return found
+                reads.append((register, value))
+        return reads
 
     def after(self, call: Call, about: Collection[str] | None) -> Any:
         held = {register: value for _, register, value in call.value}
@@ -265,9 +265,9 @@ class Counter(Kind):
             # What came while the read was open may count or not.
             during = slice(bisect_right(at, read.invoke_index), bisect_right(at, answered(read)) + 1)
             least, most = min(lows[during]), max(highs[during])
-            if not least <= (found := self._sum(read, "")) <= most:
+            if not least <= (total := self._sum(read, "")) <= most:
                 steps = (
-                    f"{describe(read)} returned {found}.",
+                    f"{describe(read)} returned {total}.",
                     f"Whatever of the concurrent and unknown changes it saw, the sum is from {least} to {most}.",
                 )
                 yield Finding(about=0, anomaly="impossible-value", operations=(read,), steps=steps)
@@ -327,7 +327,7 @@ class Bank(Kind):
             result = self._padded(result)
             if lowest is None:
                 return state if held == result else None
-            covered = all(told - by + low >= 0 for told, by, low in zip(result, held, lowest, strict=True))
+            covered = all(balance - by + low >= 0 for balance, by, low in zip(result, held, lowest, strict=True))
             return (result, None) if covered else None
         source, target, amount = value
         after = list(held)
@@ -411,9 +411,9 @@ class Bank(Kind):
 
     def refutes(self, start: Any, must: Sequence[Call], may: Sequence[Call]) -> bool:
         """A balance below 0, or two totals."""
-        told = [call.result for call in must if call.f == "read"]
-        totals = {sum(balances) for balances in told} | ({sum(start[0])} if start[1] is None else set())
-        return len(totals) > 1 or any(balance < 0 for balances in told for balance in balances)
+        reads = [call.result for call in must if call.f == "read"]
+        totals = {sum(balances) for balances in reads} | ({sum(start[0])} if start[1] is None else set())
+        return len(totals) > 1 or any(balance < 0 for balances in reads for balance in balances)
 
 
 def _balances(op: Operation) -> dict[str, int]:
@@ -485,8 +485,8 @@ class AppendLog(Kind):
             offsets = places if result is UNKNOWN else (result,)
             return [(*state, (offset, number)) for offset in offsets if offset > last] or None
         at = bisect_left(state, (value, -1))
-        found = state[at][1] if at < len(state) and state[at][0] == value else None
-        return state if found == result else None
+        there = state[at][1] if at < len(state) and state[at][0] == value else None
+        return state if there == result else None
 
     def read(self, op: Operation) -> Call | None:
         if op.f == "append":
@@ -507,18 +507,18 @@ class AppendLog(Kind):
         for op in operations:
             if op.f == "read" and is_ok(op) and record(op)[1] is not None:
                 places.setdefault(self.number(record(op)[1]), set()).add(record(op)[0])
-        found = list[tuple[Operation, Call]]()
+        calls = list[tuple[Operation, Call]]()
         for op in not_failed(operations):
             if op.f == "append" and is_ok(op):
-                found.append((op, Call("append", (self.number(op.value), ()), record(op)[0])))
+                calls.append((op, Call("append", (self.number(op.value), ()), record(op)[0])))
             elif op.f == "append":
                 seen = tuple(sorted(places.get(self.number(op.value), ())))
                 # Elsewhere one of unknown outcome may as well have done nothing.
-                found += [(op, Call("append", (self.number(op.value), seen), UNKNOWN))] if seen else []
+                calls += [(op, Call("append", (self.number(op.value), seen), UNKNOWN))] if seen else []
             elif is_ok(op):
                 offset, value = record(op)
-                found.append((op, Call("read", offset, None if value is None else self.number(value))))
-        return found
+                calls.append((op, Call("read", offset, None if value is None else self.number(value))))
+        return calls
 
     def placed(self, operations: Sequence[Operation]) -> list[tuple[Operation, int]]:
         """Every append that went into the log for certain, with its offset.

@@ -26,6 +26,7 @@ PLANTS: dict[str, tuple[str, list[tuple[str, Any, Any]], bool]] = {
         [("enqueue", 1, None), ("enqueue", 2, None), ("dequeue", None, 2), ("dequeue", None, 1)],
         False,
     ),
+    "duplicate-element of a stack": ("stack", [("push", 1, None), ("pop", None, 1), ("pop", None, 1)], False),
     "reordered-element of integers": (
         "priority-queue",
         [("enqueue", 2, None), ("enqueue", 1, None), ("dequeue", None, 2), ("dequeue", None, 1)],
