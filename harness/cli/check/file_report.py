@@ -68,7 +68,7 @@ def file_facts(path: Path) -> dict[str, str]:
     parts = sorted(path.glob("*.parquet")) if path.is_dir() and not (path / JEPSEN_EDN).is_file() else []
     if parts:
         return {"file": str(path), "part files": str(len(parts)), "bytes": str(sum(p.stat().st_size for p in parts))}
-    path = path / JEPSEN_EDN if path.is_dir() else path
+    path = path / JEPSEN_EDN if (path / JEPSEN_EDN).is_file() else path
     if str(path) == STANDARD_INPUT:
         return {"file": "standard input"}
     if not path.is_file():

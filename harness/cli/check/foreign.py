@@ -39,9 +39,9 @@ _OF_A_RUN: Final = frozenset(
 def is_run(path: Path) -> bool:
     """Whether `path` is judged by a plan: a run's folder, a folder of runs, or a file of a run."""
     if path.is_dir():
-        from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
+        from fencepost.harness.interchange.formats.recognise import is_one_history
 
-        return (path / store.PLAN).is_file() or not (path / JEPSEN_EDN).is_file()
+        return (path / store.PLAN).is_file() or not is_one_history(path)
     if not path.exists() and str(path) != "-":
         return not path.suffix
     return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
@@ -50,9 +50,9 @@ def is_run(path: Path) -> bool:
 def is_table(path: Path) -> bool:
     """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
     if path.is_dir():
-        from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
+        from fencepost.harness.interchange.formats.recognise import is_one_history
 
-        own = any((path / name).is_file() for name in (store.PLAN, store.HISTORY, JEPSEN_EDN))
+        own = is_one_history(path) or any((path / name).is_file() for name in (store.PLAN, store.HISTORY))
         return not own and next(path.glob("*.parquet"), None) is not None
     if not path.is_file():
         # What a pipe holds can be read once only, and may not be there yet.

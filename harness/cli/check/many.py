@@ -21,7 +21,7 @@ from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, 
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.signals import interruptible
 from fencepost.harness.cli.check.foreign import Judged, Reading, judge, print_document, takes_for_run
-from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN, STANDARD_INPUT, text_form
+from fencepost.harness.interchange.formats.recognise import STANDARD_INPUT, is_one_history, text_form
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.results import run_folder as store
@@ -72,8 +72,8 @@ def _is_history(file: Path) -> bool:
 
 def _is_one(folder: Path) -> bool:
     """Whether a folder is one history: a run, a test of Jepsen, or the part files of a table."""
-    alone = any((folder / name).is_file() for name in (store.PLAN, store.HISTORY, store.HISTORY_LINES, JEPSEN_EDN))
-    return alone or next(folder.glob("*.parquet"), None) is not None
+    alone = any((folder / name).is_file() for name in (store.PLAN, store.HISTORY, store.HISTORY_LINES))
+    return alone or is_one_history(folder) or next(folder.glob("*.parquet"), None) is not None
 
 
 def stands_for_many(folder: Path) -> bool:
@@ -81,7 +81,7 @@ def stands_for_many(folder: Path) -> bool:
     if _is_one(folder):
         return False
     inside = histories_in(folder)
-    return bool(inside) and all(path.is_file() or (path / JEPSEN_EDN).is_file() for path in inside)
+    return bool(inside) and all(path.is_file() or is_one_history(path) for path in inside)
 
 
 def check_many(paths: Sequence[Path], reading: Reading, *, as_json: bool, junit: Path | None) -> int:

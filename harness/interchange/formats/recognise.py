@@ -36,6 +36,8 @@ from fencepost.harness.interchange.formats.operation_maps import (
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
+#: Files in a folder of reports of robustness tests, one for each client.
+REPORTS: Final = "client-*/operations.json"
 FORMS: Final = ("edn", "json", "log", "awdit", "plume", "porcupine", "jsonl", "parquet")
 #: Forms that are read as rows of Jepsen's operations.
 _ROWS: Final = ("edn", "json", "log", "awdit", "plume")
@@ -90,6 +92,10 @@ def read_foreign(
         raise unknown_choice("format", form, list(FORMS))
     if str(path) == STANDARD_INPUT:
         return _read(sys.stdin.buffer, "standard input", None, wish)
+    if path.is_dir() and next(path.glob(REPORTS), None) is not None:
+        from fencepost.harness.interchange.formats.robustness import read_robustness
+
+        return read_robustness(path)
     path = path / JEPSEN_EDN if path.is_dir() else path
     try:
         with _opened(path) as file, _uncollected():
@@ -227,6 +233,11 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
     check_values(history, lambda event: f"{path}: {in_file.place(event)}")
     keyed = any(type(event) is OpEvent and event.key is not None for event in read.events)
     return Imported(history=history, form=form, keyed=keyed)
+
+
+def is_one_history(folder: Path) -> bool:
+    """Say whether a folder is one history of another tool."""
+    return (folder / JEPSEN_EDN).is_file() or next(folder.glob(REPORTS), None) is not None
 
 
 def text_form(start: bytes) -> str | None:
