@@ -22,8 +22,6 @@ FAULTS: Final = registry.faults()
 TABLE: Final = "harness/history/effects.py"
 #: What else these words name: an anomaly of stores, the key of a Kafka record's partition in a witness, and an effect.
 OTHER_MEANINGS: Final = {
-    "systems/kafka/checkers/brokers/eligible.py": "partition",
-    "systems/kafka/checkers/brokers/in_sync_changes.py": "partition",
     "systems/kafka/checkers/brokers/registrations.py": "partition",
     "systems/kafka/facts/replicas.py": "partition",
     "checkers/facts/servers.py": "disk",

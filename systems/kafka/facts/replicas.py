@@ -9,8 +9,10 @@ numbers are node ids, in the order of the cluster's nodes from 1 on; what they c
 """
 
 import re
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from fencepost.harness.history import BeliefEvent, Claim, History, LogEntry, NodeLog, PhaseName
 from fencepost.harness.verdict import Facts
@@ -31,32 +33,122 @@ IN_SYNC: Final = FactTable(
 )
 
 SAME_LEADER: Final = -2
+#: The leader of a partition that nobody leads.
+NOBODY: Final = -1
 _INTERNAL: Final = "__"
-#: Entries that say who leads a partition or who is in sync; a migration copies the first two kinds.
-_STATES: Final = frozenset(
-    {"partition", "partition-change", "copied-partition", "copied-partition-change", "partition-state"}
-)
+#: Entries that make a partition, change it, and tell its whole state in ZooKeeper; a migration copies the first two.
+_MAKE: Final = frozenset({"partition", "copied-partition"})
+_CHANGE: Final = frozenset({"partition-change", "copied-partition-change"})
+_STATE: Final = "partition-state"
+#: By field of a state: what a record calls it.
+_SETS: Final = {
+    "replicas": "replicas",
+    "in_sync": "isr",
+    "eligible": "eligible_leader_replicas",
+    "last_known": "last_known_elr",
+    "adding": "adding_replicas",
+    "removing": "removing_replicas",
+}
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """What a log says of one partition, brokers by id; `version` is that of the state, -1 where no record names it.
+
+    `last_known` is who led last, named where nobody is in sync or eligible. A reassignment adds and removes replicas.
+    """
+
+    leader: int = NOBODY
+    version: int = -1
+    replicas: frozenset[int] = frozenset()
+    in_sync: frozenset[int] = frozenset()
+    eligible: frozenset[int] = frozenset()
+    last_known: frozenset[int] = frozenset()
+    adding: frozenset[int] = frozenset()
+    removing: frozenset[int] = frozenset()
+
+    def after(self, entry: LogEntry) -> "PartitionState":
+        """The state after a record; what it does not name stays."""
+        fields = entry.fields
+        named: dict[str, Any] = {
+            own: frozenset(fields[name]) for own, name in _SETS.items() if fields.get(name) is not None
+        }
+        leader = fields.get("leader", SAME_LEADER if entry.type in _CHANGE else NOBODY)
+        version = fields.get("version" if entry.type == _STATE else "partition_epoch", -1)
+        return msgspec.structs.replace(
+            self,
+            leader=self.leader if leader == SAME_LEADER else int(leader),
+            version=self.version + 1 if entry.type in _CHANGE else int(-1 if version is None else version),
+            **named,
+        )
+
+
+class PartitionStep(NamedTuple):
+    """An entry that changes a partition; `before` is None where the log did not tell of it before."""
+
+    entry: LogEntry
+    topic: str
+    number: int
+    before: PartitionState | None
+    now: PartitionState
+
+
+def in_order(log: NodeLog) -> tuple[LogEntry, ...]:
+    """Every record once: a snapshot stands for the entries below its end, which may still be there."""
+    if log.start_offset == 0:
+        return log.entries
+    return (*log.snapshot, *(entry for entry in log.entries if entry.offset >= log.snapshot_end))
+
+
+class Partitions:
+    """The partitions of a log so far, by topic and number; a topic by its id where no record names it."""
+
+    def __init__(self) -> None:
+        self.known: Final[dict[tuple[str, int], PartitionState]] = {}
+        self._names: Final[dict[str, str]] = {}
+
+    def read(self, entry: LogEntry) -> Iterator[PartitionStep]:
+        """Take the next entry, and yield what it changes."""
+        fields = entry.fields
+        if entry.type in ("topic", "copied-topic"):
+            self._names[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
+        elif entry.type == "clear-elr":
+            for (topic, number), before in self.known.items():
+                if fields.get("topic_name", "") in ("", topic):
+                    now = msgspec.structs.replace(before, eligible=frozenset())
+                    yield self._step(entry, topic, number, before, now)
+        elif entry.type == _STATE:
+            topic, number = str(fields.get("topic", "")), int(fields.get("partition", 0))
+            before_state = self.known.get((topic, number))
+            yield self._step(entry, topic, number, before_state, (before_state or PartitionState()).after(entry))
+        elif entry.type in _MAKE or entry.type in _CHANGE:
+            topic_id = str(fields.get("topic_id", ""))
+            topic, number = self._names.get(topic_id, topic_id), int(fields.get("partition_id", -1))
+            made = self.known.get((topic, number)) if entry.type in _CHANGE else None
+            yield self._step(entry, topic, number, made, (made or PartitionState()).after(entry))
+
+    def _step(
+        self, entry: LogEntry, topic: str, number: int, before: PartitionState | None, now: PartitionState
+    ) -> PartitionStep:
+        self.known[topic, number] = now
+        return PartitionStep(entry, topic, number, before, now)
+
+
+def partition_steps(log: NodeLog) -> Iterator[PartitionStep]:
+    """Yield every change of a partition that a KRaft controller's or a ZooKeeper's log tells of, in its order."""
+    partitions = Partitions()
+    for entry in in_order(log):
+        yield from partitions.read(entry)
 
 
 def in_sync_table(history: History, facts: Facts) -> Any:
     """One row for each entry that says who leads a partition or who is in sync (-> IN_SYNC); none without a log."""
-    if not history.logs:
-        return IN_SYNC.of_rows([])
-    log = max(history.logs.values(), key=_end)
-    topics: dict[str, str] = {}
-    known: dict[tuple[str, int], dict[str, Any]] = {}
+    log = max(history.logs.values(), key=_end, default=None)
     listed: list[dict[str, Any]] = []
-    for entry in (*(log.snapshot if log.start_offset else ()), *log.entries):
-        if entry.type in ("topic", "copied-topic"):
-            topics[str(entry.fields.get("topic_id", ""))] = str(entry.fields.get("name", ""))
-        elif entry.type in _STATES:
-            which = _which(entry, topics)
-            before = known.get(which, {"leader": "", "in_sync": "", "eligible": ""})
-            after = _after(entry, before, facts.nodes)
-            if after != before and not which[0].startswith(_INTERNAL):
-                place = {"topic": which[0], "partition": which[1], "offset": entry.offset, "epoch": entry.epoch}
-                listed.append({**place, **after})
-            known[which] = after
+    for step in () if log is None else partition_steps(log):
+        after, before = (_columns(state, facts.nodes) for state in (step.now, step.before or PartitionState()))
+        if after != before and not step.topic.startswith(_INTERNAL):
+            place = {"topic": step.topic, "partition": step.number}
+            listed.append({**place, "offset": step.entry.offset, "epoch": step.entry.epoch, **after})
     return IN_SYNC.of_rows(listed)
 
 
@@ -64,23 +156,11 @@ def _end(log: NodeLog) -> tuple[int, int]:
     return (log.entries[-1].epoch, log.entries[-1].offset) if log.entries else (-1, -1)
 
 
-def _which(entry: LogEntry, topics: dict[str, str]) -> tuple[str, int]:
-    if entry.type == "partition-state":
-        return str(entry.fields.get("topic", "")), int(entry.fields.get("partition", 0))
-    topic = str(entry.fields.get("topic_id", ""))
-    return topics.get(topic, topic), int(entry.fields.get("partition_id", -1))
-
-
-def _after(entry: LogEntry, before: dict[str, Any], nodes: tuple[str, ...]) -> dict[str, Any]:
-    """The state that an entry leaves behind; what a change does not name stays."""
-    fields = entry.fields
-    leader = fields.get("leader", SAME_LEADER if entry.type == "partition-change" else -1)
+def _columns(state: PartitionState, nodes: tuple[str, ...]) -> dict[str, str]:
     return {
-        "leader": before["leader"] if leader == SAME_LEADER else _names([leader], nodes),
-        "in_sync": _names(fields["isr"], nodes) if fields.get("isr") is not None else before["in_sync"],
-        "eligible": _names(fields["eligible_leader_replicas"], nodes)
-        if fields.get("eligible_leader_replicas") is not None
-        else before["eligible"],
+        "leader": _names([state.leader], nodes),
+        "in_sync": _names(state.in_sync, nodes),
+        "eligible": _names(state.eligible, nodes),
     }
 
 

@@ -27,55 +27,37 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
-from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, in_order, log_gap, longest_log
-from fencepost.systems.kafka.facts.replicas import SAME_LEADER
+from fencepost.systems.kafka.checkers.brokers.registrations import finding_in_log, log_gap, longest_log
+from fencepost.systems.kafka.facts.replicas import (
+    NOBODY,
+    SAME_LEADER,
+    Partitions,
+    PartitionState,
+    PartitionStep,
+    in_order,
+)
 
-CHECKER: Final = "brokers"
-ELECTED: Final = "leaders-are-eligible"
-KEPT: Final = "eligible-replicas-kept"
-INELIGIBLE: Final = "ineligible-leader"
-DROPPED: Final = "dropped-eligible"
+INELIGIBLE: Final = Rule(
+    checker="brokers",
+    guarantee="leaders-are-eligible",
+    anomaly="ineligible-leader",
+    tested="elections while a replica was neither in sync nor eligible",
+    lacks="no partition got a leader while one of its replicas was neither in sync nor eligible",
+)
+DROPPED: Final = Rule(
+    checker="brokers",
+    guarantee="eligible-replicas-kept",
+    anomaly="dropped-eligible",
+    tested="replicas that may have every record, while fewer are in sync than appends need",
+)
 _FEATURE: Final = "eligible.leader.replicas.version"
 _MIN_IN_SYNC: Final = "min.insync.replicas"
 #: Types of resources that have configurations.
 _TOPIC: Final = 2
 _BROKER: Final = 4
-#: Nobody leads.
-_NOBODY: Final = -1
-
-
-class _Partition(msgspec.Struct, kw_only=True):
-    """Brokers by id; `last_known` is who led last, named by the log where nobody is in sync or eligible."""
-
-    replicas: frozenset[int] = frozenset()
-    in_sync: frozenset[int] = frozenset()
-    eligible: frozenset[int] = frozenset()
-    last_known: frozenset[int] = frozenset()
-    #: Replicas that a reassignment adds or removes, and who leads.
-    adding: frozenset[int] = frozenset()
-    removing: frozenset[int] = frozenset()
-    leader: int = _NOBODY
-
-    @classmethod
-    def after(cls, fields: dict[str, Any], before: "_Partition") -> "_Partition":
-        """The state after a record; what it does not name stays."""
-
-        def now(name: str, was: frozenset[int]) -> frozenset[int]:
-            return was if fields.get(name) is None else frozenset(fields[name])
-
-        leader = int(fields.get("leader", SAME_LEADER))
-        return cls(
-            adding=now("adding_replicas", before.adding),
-            removing=now("removing_replicas", before.removing),
-            leader=before.leader if leader == SAME_LEADER else leader,
-            replicas=now("replicas", before.replicas),
-            in_sync=now("isr", before.in_sync),
-            eligible=now("eligible_leader_replicas", before.eligible),
-            last_known=now("last_known_elr", before.last_known),
-        )
 
 
 class _Log:
@@ -83,37 +65,25 @@ class _Log:
 
     def __init__(self, entries: list[LogEntry]) -> None:
         self._entries = entries
-        self._partitions: dict[tuple[str, int], _Partition] = {}
-        self._names: dict[str, str] = {}
+        self._partitions = Partitions()
         self._least: dict[str, int] = {}
         self._least_of_all = 1
         self.has_eligible = False
-        #: Elections of a leader where not every replica was in sync, and changes that leave too few in sync.
+        #: Elections of a leader where not every replica was in sync.
         self.elections = 0
-        self.short = 0
+        #: Replicas that were in sync or eligible, and are not in sync after a change that leaves too few.
+        self.could_drop = 0
         #: Of the elections those by a change that gave the partition other replicas.
         self.reassigned = 0
-        self.breaches: list[tuple[str, LogEntry, str]] = []
+        self.breaches: list[tuple[Rule, LogEntry, str]] = []
         for at, entry in enumerate(entries):
-            self._read(at, entry)
-
-    def _read(self, at: int, entry: LogEntry) -> None:
-        fields = entry.fields
-        match entry.type:
-            case "topic":
-                self._names[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
-            case "feature-level" if fields.get("name") == _FEATURE:
-                self.has_eligible = fields.get("feature_level", 0) > 0
-            case "config" if fields.get("name") == _MIN_IN_SYNC:
-                self._configure(fields)
-            case "clear-elr":
-                for (topic, _), partition in self._partitions.items():
-                    if fields.get("topic_name", "") in ("", self._names.get(topic)):
-                        partition.eligible = frozenset()
-            case "partition":
-                self._partitions[_which(entry)] = _Partition.after(fields, _Partition())
-            case "partition-change" if _which(entry) in self._partitions:
-                self._change(at, entry)
+            if entry.type == "feature-level" and entry.fields.get("name") == _FEATURE:
+                self.has_eligible = entry.fields.get("feature_level", 0) > 0
+            elif entry.type == "config" and entry.fields.get("name") == _MIN_IN_SYNC:
+                self._configure(entry.fields)
+            for step in self._partitions.read(entry):
+                if entry.type == "partition-change" and step.before is not None:
+                    self._change(at, step, step.before)
 
     def _configure(self, fields: dict[str, Any]) -> None:
         least = int(fields.get("value") or 1)
@@ -122,11 +92,9 @@ class _Log:
         elif fields.get("resource_type") == _BROKER and not fields.get("resource_name"):
             self._least_of_all = least
 
-    def _change(self, at: int, entry: LogEntry) -> None:
-        fields, which = entry.fields, _which(entry)
-        before = self._partitions[which]
-        leader = int(fields.get("leader", SAME_LEADER))
-        now = self._partitions[which] = _Partition.after(fields, before)
+    def _change(self, at: int, step: PartitionStep, before: PartitionState) -> None:
+        entry, now = step.entry, step.now
+        leader = int(entry.fields.get("leader", SAME_LEADER))
         may_lead = before.in_sync | before.eligible
         last_resort = frozenset() if may_lead else before.last_known
         unclean = leader >= 0 and leader not in may_lead | last_resort | _end_of_reassignment(before, now)
@@ -136,10 +104,11 @@ class _Log:
             if unclean:
                 what = f"broker {leader} leads; in sync were {_text(before.in_sync)}, eligible {_text(before.eligible)}"
                 self.breaches.append((INELIGIBLE, entry, what))
-        least = min(self._least.get(self._names.get(which[0], ""), self._least_of_all), len(now.replicas))
+        least = min(self._least.get(step.topic, self._least_of_all), len(now.replicas))
         if self.has_eligible and not unclean and len(now.in_sync) < least:
-            self.short += 1
-            for broker in sorted((may_lead & now.replicas) - now.in_sync - now.eligible):
+            leave = (may_lead & now.replicas) - now.in_sync
+            self.could_drop += len(leave)
+            for broker in sorted(leave - now.eligible):
                 if not self._comes_back(at, broker):
                     what = (
                         f"broker {broker} may not lead any more; in sync are {_text(now.in_sync)} of {least} that"
@@ -163,51 +132,35 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
         return []
     read = _Log(list(in_order(log)))
     names = {number: node for node, number in bound.nodes.items()}
-
-    def findings(anomaly: str) -> list[Finding]:
-        return [finding_in_log(log, *breach, names) for breach in read.breaches if breach[0] == anomaly]
-
-    all_in_sync = "no partition got a leader while one of its replicas was neither in sync nor eligible"
-    enough = (
-        "no change left fewer replicas in sync than appends need"
-        if read.has_eligible
-        else f"the cluster has no eligible leader replicas: {_FEATURE} is 0"
+    gap = log_gap(log)
+    ineligible, dropped = (
+        [finding_in_log(log, *breach, names) for breach in read.breaches if breach[0] is rule]
+        for rule in (INELIGIBLE, DROPPED)
     )
+    no_feature = f"the cluster has no eligible leader replicas: {_FEATURE} is 0"
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=ELECTED,
-            findings=findings(INELIGIBLE),
-            doubt=log_gap(log),
-            exposure=read.elections,
-            exposure_of="elections while a replica was neither in sync nor eligible",
-            untested=all_in_sync,
-            rules=(rule(INELIGIBLE, read.elections, all_in_sync),),
+        verdict(
+            facts,
+            INELIGIBLE.tally(ineligible, read.elections),
+            doubt=gap,
             kept=f"in {read.elections} elections the leader was in sync, or eligible, and other replicas were neither;"
             f" {read.reassigned} of them came with other replicas",
-        ).verdict(facts),
-        Findings(
-            checker=CHECKER,
-            guarantee=KEPT,
-            findings=findings(DROPPED),
-            doubt=log_gap(log),
-            exposure=read.short,
-            exposure_of="changes that left fewer replicas in sync than appends need",
-            untested=enough,
-            rules=(rule(DROPPED, read.short, enough),),
-            kept=f"after {read.short} changes that left too few in sync, all that may have every record were eligible",
-        ).verdict(facts),
+        ),
+        verdict(
+            facts,
+            (DROPPED if read.has_eligible else msgspec.structs.replace(DROPPED, lacks=no_feature)).tally(
+                dropped, read.could_drop
+            ),
+            doubt=gap,
+            kept=f"while too few were in sync, all {read.could_drop} others that may have every record were eligible",
+        ),
     ]
 
 
-def _end_of_reassignment(before: _Partition, now: _Partition) -> frozenset[int]:
+def _end_of_reassignment(before: PartitionState, now: PartitionState) -> frozenset[int]:
     """The replicas that the end of a reassignment lets lead: a leader has said that all that stay are in sync."""
     ended = bool(before.adding | before.removing) and not now.adding | now.removing
-    return now.in_sync if ended and before.leader != _NOBODY and now.replicas <= now.in_sync else frozenset()
-
-
-def _which(entry: LogEntry) -> tuple[str, int]:
-    return str(entry.fields.get("topic_id", "")), int(entry.fields.get("partition_id", -1))
+    return now.in_sync if ended and before.leader != NOBODY and now.replicas <= now.in_sync else frozenset()
 
 
 def _text(brokers: frozenset[int]) -> str:

@@ -21,16 +21,24 @@ from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import possibly_stopped
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule, seconds
+from fencepost.checkers.findings.finding import Doubt, Finding, duration, seconds
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
 
-CHECKER: Final = "brokers"
-IN_TIME: Final = "broker-fenced-in-time"
-SELF: Final = "broker-self-fencing"
-NOT_FENCED: Final = "broker-not-fenced"
-SERVED: Final = "served-without-controller"
+NOT_FENCED: Final = Rule(
+    checker="brokers",
+    guarantee="broker-fenced-in-time",
+    anomaly="broker-not-fenced",
+    tested="times that an online broker reported to nobody for longer than its session, under one controller",
+)
+SERVED: Final = Rule(
+    checker="brokers",
+    guarantee="broker-self-fencing",
+    anomaly="served-without-controller",
+    tested="operations asked of a broker that had reached no controller for longer than its session",
+)
 
 _STATES: Final = frozenset({Logged.REGISTERED, Logged.UNFENCED, Logged.FENCED})
 _FENCED: Final = frozenset({Logged.REGISTERED, Logged.FENCED})
@@ -75,25 +83,20 @@ def judge_in_time(history: History, facts: Facts, bound: SessionBound, silences:
     findings = [_not_fenced(one, bound, marks) for one in proven]
     exposed = tuple(i for one in due for i in _began(one.silence, marks))
     limit = duration(bound.limit_ns)
-    return Findings(
-        checker=CHECKER,
-        guarantee=IN_TIME,
-        findings=findings,
-        broken=f"{len(findings)} times a broker that reported to nobody for more than {limit} was not fenced",
-        doubt=Doubt(Cause.STALLED, "a broker was fenced late or never, while the harness or the machine stalled")
-        if late and not proven
-        else None,
+    stalled = Doubt(Cause.STALLED, "a broker was fenced late or never, while the harness or the machine stalled")
+    return verdict(
+        facts,
+        NOT_FENCED.tally(findings, exposed)._replace(chances=len(due)),
         exposed=exposed,
-        exposure_of=f"times that an online broker reported to nobody for more than {limit} under one controller",
-        untested=f"no online broker reported to nobody for more than {limit} under one controller",
-        rules=(rule(NOT_FENCED, len(due), f"no broker was silent for more than {limit} under one controller"),),
+        broken=f"{len(findings)} times a broker that reported to nobody for more than {limit} was not fenced",
+        doubt=stalled if late and not proven else None,
         kept=f"{len(due)} silent brokers were fenced within {limit} (session {duration(bound.session_ns)})",
         figures={"fenced_after_ns_max": 0 if slowest is None else _took_ns(slowest), "fenced": len(times)},
         evidence={
             "fenced": tuple(one.fenced.index for one in times if one.fenced is not None),
             "fenced_after_ns_max": () if slowest is None else _took_rows(slowest, marks),
         },
-    ).verdict(facts)
+    )
 
 
 def _due(
@@ -148,8 +151,7 @@ def _not_fenced(one: Due, bound: SessionBound, marks: Landmarks) -> Finding:
         else f"It was fenced after {duration(_took_ns(one))}."
     )
     began = _began(silence, marks)
-    return Finding(
-        anomaly=NOT_FENCED,
+    return NOT_FENCED.finding(
         events=(*began, reign.samples[-1].index, *(() if one.fenced is None else (one.fenced.index,))),
         counted_by=began[0],
         steps=(
@@ -184,16 +186,11 @@ def judge_self_fencing(history: History, bound: SessionBound, facts: Facts, sile
     requests = [operation for one in alone for operation in one.requests]
     longest = max((one for one in alone if one.last is not None), key=_served_for_ns, default=None)
     limit = duration(bound.limit_ns)
-    return Findings(
-        checker=CHECKER,
-        guarantee=SELF,
-        findings=findings,
+    return verdict(
+        facts,
+        SERVED.tally(findings, rows(requests)),
         broken=f"{len(findings)} times a broker that reached no controller for more than {limit} still served clients,"
         f" once for {duration(0 if longest is None else _served_for_ns(longest))}",
-        exposed=rows(requests),
-        exposure_of=f"operations asked of a broker that had reached no controller for more than {limit}",
-        untested=f"no broker was asked for anything after it had reached no controller for {limit}",
-        rules=(rule(SERVED, len(requests), f"nothing was asked of a broker without a controller for {limit}"),),
         kept=f"no broker served a client {limit} after it had lost its controller",
         figures={
             "without_controller": len(alone),
@@ -205,7 +202,7 @@ def judge_self_fencing(history: History, bound: SessionBound, facts: Facts, sile
             if longest is None or longest.last is None
             else (*_alone_since(longest, marks), row(longest.last)),
         },
-    ).verdict(facts)
+    )
 
 
 def _lonely(history: History, broker: str, bound: SessionBound, silences: Silences) -> list[Lonely]:
@@ -239,9 +236,8 @@ def _alone_since(one: Lonely, marks: Landmarks) -> Rows:
 
 def _served(one: Lonely, marks: Landmarks) -> Finding:
     last = one.answered[-1]
-    return Finding(
-        anomaly=SERVED,
-        operations=(last,),
+    return SERVED.finding(
+        last,
         events=_alone_since(one, marks),
         steps=(
             f"From {seconds(one.from_ns)} to {seconds(one.to_ns)} {one.broker} reached no controller that acted.",

@@ -15,22 +15,22 @@ new disk is not judged.
 Source: KIP-497 (AlterIsr: the controller persists a change before the leader takes it up), KIP-841.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule, seconds
-from fencepost.harness.history import NEW_DISK, History, LogEntry, LogEvent, Logged, NodeLog
+from fencepost.checkers.findings.finding import Doubt, Finding, seconds
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.harness.history import NEW_DISK, History, LogEvent, Logged
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.brokers.registrations import in_order
+from fencepost.systems.kafka.facts.replicas import partition_steps
 
-CHECKER: Final = "brokers"
-KEPT: Final = "in-sync-changes-are-kept"
-UNLOGGED: Final = "unlogged-in-sync-change"
-_NONE: Final = "no leader's log tells of a change of in-sync replicas with its version"
 _NO_LOG: Final = "no log with the states of partitions was kept"
-#: Records that make a partition, and those that change it: a copy of a migration may have both.
-_MAKE: Final = frozenset({"partition", "copied-partition"})
-_CHANGE: Final = frozenset({"partition-change", "copied-partition-change"})
+UNLOGGED: Final = Rule(
+    checker="brokers",
+    guarantee="in-sync-changes-are-kept",
+    anomaly="unlogged-in-sync-change",
+    tested="changes of in-sync replicas that a controller acknowledged to a leader",
+    lacks="no leader's log tells of a change of in-sync replicas with its version",
+)
 #: A partition by topic and number, with the version of its state.
 _State = tuple[str, int, int]
 
@@ -47,8 +47,11 @@ class KeptInSync:
         )
         self._of: Final[dict[tuple[str, int], dict[int, set[frozenset[int]]]]] = {}
         for log in history.logs.values():
-            for (topic, number, version), replicas in _states(log):
-                self._of.setdefault((topic, number), {}).setdefault(version, set()).add(replicas)
+            # KRaft counts on from the version that a migration copied from ZooKeeper; what it writes there repeats it.
+            for step in partition_steps(log):
+                if step.entry.type != "clear-elr" and (step.entry.type != "partition-state" or step.now.version >= 0):
+                    own = self._of.setdefault((step.topic, step.number), {})
+                    own.setdefault(step.now.version, set()).add(step.now.in_sync)
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -91,17 +94,13 @@ def judge(history: History, facts: Facts, kept: KeptInSync) -> Verdict:
     findings = [
         _finding(event, state, kept.at(state)) for event, state in lines if replicas_in(event) not in kept.at(state)
     ]
-    return Findings(
-        checker=CHECKER,
-        guarantee=KEPT,
-        findings=findings,
+    return verdict(
+        facts,
+        UNLOGGED.tally(findings, tuple(event.index for event, _ in lines)),
         doubt=None if kept or not lines else Doubt(Cause.UNDECIDED, _NO_LOG),
-        exposed=tuple(event.index for event, _ in lines),
-        exposure_of="changes of in-sync replicas that a controller acknowledged to a leader",
-        untested=_NONE if kept else _NO_LOG,
-        rules=(rule(UNLOGGED, len(lines), _NONE),),
+        untested=UNLOGGED.lacks if kept else _NO_LOG,
         kept=f"{len(lines)} changes of in-sync replicas that leaders were told of stand under their versions",
-    ).verdict(facts)
+    )
 
 
 def _state_of(event: LogEvent) -> _State | None:
@@ -117,33 +116,6 @@ def replicas_in(event: LogEvent) -> frozenset[int]:
     return frozenset(int(number) for number in (event.detail or "").split(",") if number)
 
 
-def _states(log: NodeLog) -> Iterator[tuple[_State, frozenset[int]]]:
-    """Every state of a partition with its in-sync replicas, by a KRaft controller's or a ZooKeeper's log.
-
-    KRaft counts on from the version that a migration copied from ZooKeeper; what it writes there repeats its log.
-    """
-    topics: dict[str, str] = {}
-    known: dict[tuple[str, int], tuple[int, frozenset[int]]] = {}
-    for entry in in_order(log):
-        fields = entry.fields
-        if entry.type in ("topic", "copied-topic"):
-            topics[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
-        elif entry.type == "partition-state" and fields.get("version") is not None:
-            yield (str(fields["topic"]), int(fields["partition"]), int(fields["version"])), frozenset(fields["isr"])
-        elif entry.type in _MAKE or entry.type in _CHANGE:
-            which = topics.get(str(fields.get("topic_id", "")), ""), int(fields.get("partition_id", -1))
-            known[which] = _after(entry, known.get(which, (-1, frozenset())))
-            version, replicas = known[which]
-            yield (*which, version), replicas
-
-
-def _after(entry: LogEntry, before: tuple[int, frozenset[int]]) -> tuple[int, frozenset[int]]:
-    """Version and in-sync replicas after a record of a partition, which names its version or counts on."""
-    replicas = entry.fields.get("isr")
-    version = int(entry.fields.get("partition_epoch", -1)) if entry.type in _MAKE else before[0] + 1
-    return version, before[1] if replicas is None else frozenset(replicas)
-
-
 def _finding(event: LogEvent, state: _State, kept: set[frozenset[int]]) -> Finding:
     topic, number, version = state
     others = " or ".join(", ".join(map(str, sorted(replicas))) or "none" for replicas in kept)
@@ -154,8 +126,7 @@ def _finding(event: LogEvent, state: _State, kept: set[frozenset[int]]) -> Findi
         if kept
         else "The controllers keep no such version of it.",
     )
-    return Finding(
-        anomaly=UNLOGGED,
+    return UNLOGGED.finding(
         steps=steps,
         counted_by=event.index,
         events=(event.index,),

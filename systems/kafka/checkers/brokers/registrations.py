@@ -19,28 +19,48 @@ Source: KIP-631, "Broker states", "Broker registration" and "The controller's fe
 DUPLICATE_BROKER_REGISTRATION); KIP-841 (a fenced broker is never added to the in-sync replicas).
 """
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fencepost.checkers.facts.servers import starts
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
+from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.rules import Judged, Rule, verdict
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
-from fencepost.systems.kafka.facts.replicas import SAME_LEADER
+from fencepost.systems.kafka.facts.replicas import SAME_LEADER, Partitions, PartitionState, PartitionStep, in_order
 
-CHECKER: Final = "brokers"
-STATES: Final = "broker-states"
-EPOCHS: Final = "broker-epochs"
-IDS: Final = "one-broker-per-id"
 
-ELECTED: Final = "fenced-broker-elected"
-IN_SYNC: Final = "fenced-broker-in-sync"
-WENT_BACK: Final = "broker-epoch-went-back"
-STALE: Final = "stale-broker-epoch"
-SECOND: Final = "second-registration"
-LEFT: Final = "left-as-leader"
+def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(checker="brokers", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+_BESIDE: Final = "no broker was fenced or in its controlled shutdown when a partition changed"
+_AGAIN: Final = "registrations of an id after its first one, and changes of such a broker"
+ELECTED, IN_SYNC = (
+    _rule("broker-states", anomaly, "changes of a partition one of whose replicas was fenced or stopping", _BESIDE)
+    for anomaly in ("fenced-broker-elected", "fenced-broker-in-sync")
+)
+WENT_BACK: Final = _rule("broker-epochs", "broker-epoch-went-back", _AGAIN, "no broker registered again")
+STALE: Final = _rule(
+    "broker-epochs",
+    "stale-broker-epoch",
+    _AGAIN,
+    "no broker registered again and changed its state after that",
+)
+SECOND: Final = _rule(
+    "one-broker-per-id",
+    "second-registration",
+    "attempts to register the id of a living broker",
+    "nobody tried to register the id of a living broker",
+)
+LEFT: Final = _rule(
+    CONTROLLED,
+    "left-as-leader",
+    "partitions led by a broker that began its controlled shutdown",
+    "no broker that led a partition began its controlled shutdown",
+)
 
 _FENCE: Final = 1
 _UNFENCE: Final = -1
@@ -58,18 +78,13 @@ class _Broker(msgspec.Struct, kw_only=True):
     replaced: bool = False
 
 
-class _Partition(msgspec.Struct, kw_only=True):
-    leader: int = -1
-    in_sync: frozenset[int] = frozenset()
-
-
 class _Read(msgspec.Struct, kw_only=True):
     """The breaches in one log by anomaly, with the chances of each rule; and what the log says so far."""
 
     brokers: dict[int, _Broker] = {}
-    partitions: dict[tuple[str, int], _Partition] = {}
+    partitions: Partitions
     handed_over: int = 0
-    breaches: list[tuple[str, LogEntry, str]] = []
+    breaches: list[tuple[Rule, LogEntry, str]] = []
     elections_beside: int = 0
     in_sync_beside: int = 0
     registered_again: int = 0
@@ -85,65 +100,44 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
     read = read_log(log, _restarts(history, bound))
     attempts = tuple(e.index for e in history.events if type(e) is LogEvent and e.change is Logged.DUPLICATE_ID)
 
-    def findings(*anomalies: str) -> list[Finding]:
-        return [finding_in_log(log, *breach, names) for breach in read.breaches if breach[0] in anomalies]
+    def tally(rule: Rule, chances: int) -> Judged:
+        return rule.tally(
+            [finding_in_log(log, *breach, names) for breach in read.breaches if breach[0] is rule], chances
+        )
 
-    noone = "no broker that led a partition began its controlled shutdown"
+    second = tally(SECOND, 0).number + len(attempts)
     gap = log_gap(log)
-    lacks = "no broker was fenced or in its controlled shutdown when a partition changed"
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=STATES,
-            findings=findings(ELECTED, IN_SYNC),
+        verdict(
+            facts,
+            tally(ELECTED, read.elections_beside),
+            tally(IN_SYNC, read.in_sync_beside),
             doubt=gap,
             exposure=read.elections_beside + read.in_sync_beside,
-            exposure_of="changes of a partition one of whose replicas was fenced or stopping",
-            untested=lacks,
-            rules=(rule(ELECTED, read.elections_beside, lacks), rule(IN_SYNC, read.in_sync_beside, lacks)),
             kept=f"in {read.elections_beside} elections no fenced or stopping broker was elected",
-        ).verdict(facts),
-        Findings(
-            checker=CHECKER,
-            guarantee=EPOCHS,
-            findings=findings(WENT_BACK, STALE),
+        ),
+        verdict(
+            facts,
+            tally(WENT_BACK, read.registered_again),
+            tally(STALE, read.reports_after),
             doubt=gap,
             exposure=read.registered_again + read.reports_after,
-            exposure_of="registrations of an id after its first one, and changes of such a broker",
-            untested="no broker registered again",
-            rules=(
-                rule(WENT_BACK, read.registered_again, "no broker registered again"),
-                rule(STALE, read.reports_after, "no broker registered again and changed its state after that"),
-            ),
             kept=f"{read.registered_again} brokers that registered again had a higher epoch, and only it counted",
-        ).verdict(facts),
-        Findings(
-            checker=CHECKER,
-            guarantee=IDS,
-            findings=findings(SECOND),
+        ),
+        verdict(
+            facts,
+            tally(SECOND, second),
             doubt=gap,
-            exposure=len(attempts) + len(findings(SECOND)),
+            exposure=second,
             exposed=attempts,
-            exposure_of="attempts to register the id of a living broker",
-            untested="nobody tried to register the id of a living broker",
-            rules=(
-                rule(
-                    SECOND, len(attempts) + len(findings(SECOND)), "nobody tried to register the id of a living broker"
-                ),
-            ),
             kept=f"{len(attempts)} second registrations of a living broker's id were refused",
-        ).verdict(facts),
-        Findings(
-            checker=CHECKER,
-            guarantee=CONTROLLED,
-            findings=findings(LEFT),
+        ),
+        verdict(
+            facts,
+            tally(LEFT, read.handed_over),
             doubt=gap,
-            exposure=read.handed_over,
-            exposure_of="partitions led by a broker that began its controlled shutdown",
-            untested=noone,
-            rules=(rule(LEFT, read.handed_over, noone),),
             kept=f"{read.handed_over} partitions had another leader before their broker was let go",
-        ).verdict(facts),
+        ),
     ]
 
 
@@ -174,7 +168,7 @@ def _restarts(history: History, bound: SessionBound) -> dict[int, int]:
 
 def read_log(log: NodeLog, restarts: dict[int, int]) -> _Read:
     """Go through one log; `restarts` are the registrations by other processes of ours that each id may have."""
-    read, left = _Read(), dict(restarts)
+    read, left = _Read(partitions=Partitions()), dict(restarts)
     for entry in in_order(log):
         match entry.type:
             case "register-broker":
@@ -183,16 +177,11 @@ def read_log(log: NodeLog, restarts: dict[int, int]) -> _Read:
                 read.brokers.pop(_broker_id(entry), None)
             case "broker-registration-change":
                 _change(read, entry)
-            case "partition" | "partition-change":
-                _partition(read, entry)
+            case _:
+                for step in read.partitions.read(entry):
+                    if entry.type in ("partition", "partition-change"):
+                        _partition(read, step)
     return read
-
-
-def in_order(log: NodeLog) -> tuple[LogEntry, ...]:
-    """Every record once: a snapshot stands for the entries below its end, which may still be there."""
-    if log.start_offset == 0:
-        return log.entries
-    return (*log.snapshot, *(entry for entry in log.entries if entry.offset >= log.snapshot_end))
 
 
 def _broker_id(entry: LogEntry) -> int:
@@ -241,10 +230,10 @@ def _change(read: _Read, entry: LogEntry) -> None:
     broker.fenced = fenced == _FENCE or (broker.fenced and fenced != _UNFENCE)
 
 
-def _led(read: _Read, number: int) -> list[_Partition]:
+def _led(read: _Read, number: int) -> list[PartitionState]:
     """The partitions that this broker leads and that another replica could lead."""
     barred = _barred(read) | {number}
-    return [p for p in read.partitions.values() if p.leader == number and p.in_sync - barred]
+    return [p for p in read.partitions.known.values() if p.leader == number and p.in_sync - barred]
 
 
 def _barred(read: _Read) -> set[int]:
@@ -252,30 +241,25 @@ def _barred(read: _Read) -> set[int]:
     return {number for number, broker in read.brokers.items() if broker.fenced or broker.stopping}
 
 
-def _partition(read: _Read, entry: LogEntry) -> None:
-    fields: dict[str, Any] = entry.fields
-    which = str(fields.get("topic_id", "")), int(fields.get("partition_id", -1))
-    before = read.partitions.get(which, _Partition())
-    leader = int(fields.get("leader", SAME_LEADER if entry.type == "partition-change" else -1))
-    in_sync = fields.get("isr")
-    now = before.in_sync if in_sync is None else frozenset(in_sync)
-    read.partitions[which] = _Partition(leader=before.leader if leader == SAME_LEADER else leader, in_sync=now)
+def _partition(read: _Read, step: PartitionStep) -> None:
+    entry, before, now = step.entry, step.before or PartitionState(), step.now.in_sync
+    leader = int(entry.fields.get("leader", SAME_LEADER))
     barred = _barred(read)
     if leader >= 0:
         read.elections_beside += bool(barred & (before.in_sync | now | {leader}))
         if leader in barred:
             read.breaches.append((ELECTED, entry, f"broker {leader} was fenced or stopping, and became the leader"))
-    if in_sync is not None:
+    if entry.fields.get("isr") is not None:
         read.in_sync_beside += bool(barred)
         for number in sorted((now - before.in_sync) & barred) if before.in_sync else ():
             read.breaches.append((IN_SYNC, entry, f"broker {number} was fenced or stopping, and counts as in sync"))
 
 
-def finding_in_log(log: NodeLog, anomaly: str, entry: LogEntry, what: str, names: dict[int, str]) -> Finding:
+def finding_in_log(log: NodeLog, rule: Rule, entry: LogEntry, what: str, names: dict[int, str]) -> Finding:
     """A finding that one entry shows, about its broker where it names one."""
     about = names.get(_broker_id(entry), log.node)
     return Finding(
-        anomaly=anomaly,
+        anomaly=rule.anomaly,
         steps=(f"{log.node}'s metadata log, offset {entry.offset} ({entry.type}, epoch {entry.epoch}): {what}.",),
         from_ns=0,
         to_ns=0,

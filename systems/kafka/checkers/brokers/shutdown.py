@@ -20,23 +20,38 @@ KIP-631, "Controlled shutdown".
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.servers import Return, ServerExit, exits, next_return, touches_others
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
+from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
-CHECKER: Final = "brokers"
-RESTART: Final = "orderly-restart-unnoticed"
-IN_RESTART: Final = "unavailable-in-restart"
 CONTROLLED: Final = "controlled-shutdown"
-UNNOTICED: Final = "controlled-shutdown-unnoticed"
-NO_LEAVE: Final = "ended-without-leave"
-UNAVAILABLE: Final = "unavailable-partition"
+NO_LEAVE: Final = Rule(
+    checker="brokers",
+    guarantee=CONTROLLED,
+    anomaly="ended-without-leave",
+    tested="brokers that ended by a controlled shutdown",
+    lacks="no broker ended by a controlled shutdown while no fault touched another server",
+)
+UNAVAILABLE, IN_RESTART = (
+    Rule(
+        checker="brokers",
+        guarantee=guarantee,
+        anomaly=anomaly,
+        tested=f"appends asked for while a broker was {state}",
+        lacks=f"nothing was appended while a broker was {state}",
+    )
+    for guarantee, anomaly, state in (
+        ("controlled-shutdown-unnoticed", "unavailable-partition", "in its controlled shutdown"),
+        ("orderly-restart-unnoticed", "unavailable-in-restart", "restarted by a controlled shutdown"),
+    )
+)
 
 #: A partition without an append for longer was unavailable.
 _GAP_NS_MAX: Final = 1_000_000_000
@@ -82,37 +97,33 @@ def stops(history: History) -> list[_Stop]:
 def judge(history: History, facts: Facts) -> list[Verdict]:
     """Judge the controlled shutdowns of one history; nothing is said where none was begun."""
     own = stops(history)
-    if not own and not {CONTROLLED, UNNOTICED, RESTART} & set(facts.required):
+    if not own and not {rule.name for rule in (NO_LEAVE, UNAVAILABLE, IN_RESTART)} & set(facts.required):
         return []
     ended = [stop for stop in own if not stop.killed]
     hindered = [stop for stop in ended if stop.leave is None and _hindered(history, stop)]
     judged = [stop for stop in ended if stop not in hindered]
     slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
-    lacks = "no broker ended by a controlled shutdown while no fault touched another server"
-    controlled = Findings(
-        checker=CHECKER,
-        guarantee=CONTROLLED,
-        findings=[_no_leave(stop) for stop in judged if stop.leave is None],
-        exposed=tuple(stop.ended.event for stop in judged),
-        exposure_of="brokers that ended by a controlled shutdown",
-        untested=lacks,
-        rules=(rule(NO_LEAVE, len(judged), lacks),),
-        kept=f"{len(judged)} brokers ended after a controller had let them, within"
-        f" {duration(0 if slowest is None else _took_ns(slowest))}",
+    took_ns = 0 if slowest is None else _took_ns(slowest)
+    controlled = verdict(
+        facts,
+        NO_LEAVE.tally(
+            [_no_leave(stop) for stop in judged if stop.leave is None], tuple(stop.ended.event for stop in judged)
+        ),
+        kept=f"{len(judged)} brokers ended after a controller had let them, within {duration(took_ns)}",
         counted={
             "stopped": tuple(stop.ended.event for stop in ended),
             "killed_while_stopping": tuple(stop.ended.event for stop in own if stop.killed),
             "hindered_while_stopping": tuple(stop.ended.event for stop in hindered),
         },
-        figures={"stopped_within_ns_max": 0 if slowest is None else _took_ns(slowest)},
+        figures={"stopped_within_ns_max": took_ns},
         evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
     )
     shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
     restarts = [_Window(stop=s, to_ns=s.back.at_ns, to_event=s.back.event) for s in ended if s.back is not None]
     return [
-        controlled.verdict(facts),
-        _unnoticed(history, facts, _Question(UNNOTICED, UNAVAILABLE, "in its controlled shutdown"), shutdowns),
-        _unnoticed(history, facts, _Question(RESTART, IN_RESTART, "restarted by a controlled shutdown"), restarts),
+        controlled,
+        _unnoticed(history, facts, UNAVAILABLE, shutdowns),
+        _unnoticed(history, facts, IN_RESTART, restarts),
     ]
 
 
@@ -131,8 +142,7 @@ def _took_rows(stop: _Stop) -> Rows:
 
 
 def _no_leave(stop: _Stop) -> Finding:
-    return Finding(
-        anomaly=NO_LEAVE,
+    return NO_LEAVE.finding(
         events=(stop.began.index, stop.ended.event),
         counted_by=stop.ended.event,
         steps=(
@@ -143,14 +153,6 @@ def _no_leave(stop: _Stop) -> Finding:
         to_ns=stop.ended.at_ns,
         nodes=(stop.broker,),
     )
-
-
-class _Question(NamedTuple):
-    """A guarantee with its rule, and what a broker was meanwhile."""
-
-    guarantee: str
-    anomaly: str
-    was: str
 
 
 class _Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,7 +180,7 @@ class _Gap(msgspec.Struct, frozen=True, kw_only=True):
         return (self.last.completed_ns or 0) - (self.first.completed_ns or 0)
 
 
-def _unnoticed(history: History, facts: Facts, question: _Question, windows: Sequence[_Window]) -> Verdict:
+def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Window]) -> Verdict:
     appends: dict[str | None, list[Operation]] = {}
     for operation in history.operations:
         if operation.f == "append":
@@ -186,20 +188,18 @@ def _unnoticed(history: History, facts: Facts, question: _Question, windows: Seq
     gaps = [gap for window in windows for own in appends.values() for gap in _gaps(window, own)]
     longest = max(gaps, key=lambda gap: gap.length_ns, default=None)
     inside = [o for w in windows for own in appends.values() for o in own if w.from_ns <= o.invoked_ns <= w.to_ns]
-    lacks = f"nothing was appended while a broker was {question.was}"
-    return Findings(
-        checker=CHECKER,
-        guarantee=question.guarantee,
-        findings=[_unavailable(question, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting],
+    longest_ns = 0 if longest is None else longest.length_ns
+    return verdict(
+        facts,
+        rule.tally(
+            [_unavailable(rule, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting], rows(inside)
+        ),
         exposed=rows(inside),
-        exposure_of=f"appends asked for while a broker was {question.was}",
-        untested=lacks,
-        rules=(rule(question.anomaly, len(inside), lacks),),
         kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
-        f" {duration(0 if longest is None else longest.length_ns)}",
-        figures={"without_append_ns_max": 0 if longest is None else longest.length_ns},
+        f" {duration(longest_ns)}",
+        figures={"without_append_ns_max": longest_ns},
         evidence={"without_append_ns_max": () if longest is None else (row(longest.first), row(longest.last))},
-    ).verdict(facts)
+    )
 
 
 def _gaps(window: _Window, own: Sequence[Operation]) -> list[_Gap]:
@@ -214,14 +214,15 @@ def _gaps(window: _Window, own: Sequence[Operation]) -> list[_Gap]:
     return gaps
 
 
-def _unavailable(question: _Question, gap: _Gap) -> Finding:
+def _unavailable(rule: Rule, gap: _Gap) -> Finding:
     stop = gap.window.stop
-    return Finding(
-        anomaly=question.anomaly,
-        operations=(gap.first, gap.last),
+    state = rule.tested.removeprefix("appends asked for while a broker ")
+    return rule.finding(
+        gap.first,
+        gap.last,
         events=(stop.began.index, gap.window.to_event),
         steps=(
-            f"{stop.broker} was {question.was} from {seconds(stop.began.time_ns)} to {seconds(gap.window.to_ns)}.",
+            f"{stop.broker} {state} from {seconds(stop.began.time_ns)} to {seconds(gap.window.to_ns)}.",
             f"No append to {gap.first.key} was acknowledged for {duration(gap.length_ns)}, though {gap.waiting} were"
             " sent.",
         ),

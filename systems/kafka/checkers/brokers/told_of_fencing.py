@@ -18,18 +18,21 @@ import msgspec
 from fencepost.checkers.facts.evidence import clipped, merged, rows
 from fencepost.checkers.facts.reigns import Reigns
 from fencepost.checkers.facts.servers import possibly_stopped
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
+from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.systems.kafka.broker_view import broker_view
 from fencepost.systems.kafka.checkers.brokers.silence import Silences, certain_term
 
-CHECKER: Final = "brokers"
-TOLD: Final = "fencing-is-told"
-COUNTED: Final = "fenced-broker-counted-as-alive"
 _TOLD_NS_MAX: Final = 2_000_000_000
 _BACK: Final = frozenset({Logged.UNFENCED, Logged.REGISTERED})
-_LACKS: Final = f"no broker said who is alive {duration(_TOLD_NS_MAX)} after another one had been fenced"
+COUNTED: Final = Rule(
+    checker="brokers",
+    guarantee="fencing-is-told",
+    anomaly="fenced-broker-counted-as-alive",
+    tested=f"answers of other brokers, {duration(_TOLD_NS_MAX)} after a broker was fenced, on who is alive",
+)
 
 
 class _Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,25 +68,18 @@ def judge(history: History, bound: SessionBound, facts: Facts, silences: Silence
     wrong = [answer for answer in late if answer.counts_it]
     slowest = max((a for a in answers if a.counts_it), key=lambda a: a.after_ns, default=None)
     longest_ns = 0 if slowest is None else slowest.after_ns
-    findings = Findings(
-        checker=CHECKER,
-        guarantee=TOLD,
-        findings=[_finding(answer) for answer in wrong],
-        broken=f"a fenced broker counted as alive for {duration(longest_ns)} after its fencing",
-        exposed=rows(answer.operation for answer in late),
-        exposure_of=f"answers of other brokers, {duration(_TOLD_NS_MAX)} after a broker was fenced, on who is alive",
-        untested=_LACKS,
-        rules=(rule(COUNTED, len(late), _LACKS),),
-        kept=f"{len(late)} answers left out a broker that had been fenced; the last one that named it was asked for"
-        f" {duration(longest_ns)} after the fencing",
-        figures={"counted_after_fencing_ns_max": longest_ns},
-        evidence={
-            "counted_after_fencing_ns_max": ()
-            if slowest is None
-            else (slowest.fenced.index, slowest.operation.invoke_index)
-        },
-    )
-    return [findings.verdict(facts)]
+    rows_of_slowest = () if slowest is None else (slowest.fenced.index, slowest.operation.invoke_index)
+    return [
+        verdict(
+            facts,
+            COUNTED.tally([_finding(answer) for answer in wrong], rows(answer.operation for answer in late)),
+            broken=f"a fenced broker counted as alive for {duration(longest_ns)} after its fencing",
+            kept=f"{len(late)} answers left out a broker that had been fenced; the last one that named it was asked for"
+            f" {duration(longest_ns)} after the fencing",
+            figures={"counted_after_fencing_ns_max": longest_ns},
+            evidence={"counted_after_fencing_ns_max": rows_of_slowest},
+        )
+    ]
 
 
 def _fenced(history: History, bound: SessionBound, reigns: Reigns) -> Iterator[tuple[LogEvent, int]]:
@@ -105,4 +101,4 @@ def _finding(answer: _Answer) -> Finding:
         f"{fenced.source} says at {seconds(fenced.time_ns)} that {fenced.node} is fenced.",
         f"{operation.node}, asked {duration(answer.after_ns)} later, still counted it as alive.",
     )
-    return Finding(anomaly=COUNTED, operations=(operation,), events=(fenced.index,), steps=steps)
+    return COUNTED.finding(operation, events=(fenced.index,), steps=steps)

@@ -22,17 +22,20 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.findings.finding import Finding, Findings, rule, seconds
+from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers.in_sync_changes import KeptInSync
 from fencepost.systems.kafka.names import LOG_TOPIC
 
-CHECKER: Final = "brokers"
-NEED: Final = "appends-need-replicas"
-TOO_FEW: Final = "acknowledged-with-too-few"
-_LACKS: Final = "nothing was appended at a leader that is known to have had too few in-sync replicas"
+TOO_FEW: Final = Rule(
+    checker="brokers",
+    guarantee="appends-need-replicas",
+    anomaly="acknowledged-with-too-few",
+    tested="appends asked of a leader that is known to have had too few in-sync replicas",
+)
 #: How long before its line a leader may have taken a change up.
 _SLACK_NS: Final = 1_000_000_000
 
@@ -89,18 +92,16 @@ def judge(history: History, facts: Facts, kept: KeptInSync) -> list[Verdict]:
     shorts = _shorts(history, appends, least, kept)
     requests = [(short, append) for short in shorts for append in at[short.node, short.key] if short.holds(append)]
     took = [(short, append) for short, append in requests if append.type is Outcome.OK]
-    findings = Findings(
-        checker=CHECKER,
-        guarantee=NEED,
-        findings=[_finding(short, append, least) for short, append in took],
-        exposed=rows(append for _, append in requests),
-        exposure_of=f"appends asked of a leader that had fewer than {least} replicas in sync",
-        untested=_LACKS,
-        rules=(rule(TOO_FEW, len(requests), _LACKS),),
-        kept=f"{len(requests)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",
-        counted={"refused": rows(append for _, append in requests if append.type is Outcome.FAIL)},
-    )
-    return [findings.verdict(facts)]
+    return [
+        verdict(
+            facts,
+            TOO_FEW.tally(
+                [_finding(short, append, least) for short, append in took], rows(append for _, append in requests)
+            ),
+            kept=f"{len(requests)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",
+            counted={"refused": rows(append for _, append in requests if append.type is Outcome.FAIL)},
+        )
+    ]
 
 
 def _shorts(history: History, appends: Sequence[Operation], least: int, kept: KeptInSync) -> list[_Short]:
@@ -158,4 +159,4 @@ def _finding(short: _Short, append: Operation, least: int) -> Finding:
         f" replicas of {short.key} were in sync, and until {seconds(short.until_ns)} no version of its state has more.",
         f"It acknowledged {append.value}, which was sent at {seconds(append.invoked_ns)}, all the same.",
     )
-    return Finding(anomaly=TOO_FEW, operations=(append,), events=(short.event,), steps=steps)
+    return TOO_FEW.finding(append, events=(short.event,), steps=steps)
