@@ -30,7 +30,7 @@ LONGS: Final = "list<item: int64>"
 def _arrow(kind: str) -> Any:
     import pyarrow as pa
 
-    return pa.list_(kind.partition(": ")[2].rstrip(">")) if kind.startswith("list<") else kind
+    return pa.list_(pa.type_for_alias(kind.partition(": ")[2].rstrip(">"))) if kind.startswith("list<") else kind
 
 
 def masked(values: Any, is_null: Any = None, kind: str | None = None) -> Any:
