@@ -27,6 +27,7 @@ __all__ = [
     "check_rw_register",
     "check_weak_isolation",
     "read_edn",
+    "transaction_chances",
 ]
 
 _Column = NDArray[np.int64]
@@ -150,7 +151,18 @@ class TransactionReport:
 
     @property
     def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
-        """Name, the transaction that shows it, another transaction, a micro-operation of each, key, value."""
+        """Name, the transaction that shows it, another transaction, a micro-operation of each, key, value.
+
+        The first ten of each name.
+        """
+
+    @property
+    def counts(self) -> list[tuple[str, int]]:
+        """How many anomalies of each name there are, but for cycles."""
+
+    @property
+    def misses_own(self) -> bool:
+        """Whether some transaction did not read what it had written itself."""
 
     @property
     def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
@@ -311,8 +323,15 @@ def check_rw_register(
 
 @final
 class WeakReport:
-    """What decides a model that asks less than serializability: an order, a circle, or neither."""
+    """What decides a model that asks less than serializability: an order, a circle, or neither; and for commits the
+    anomalies that were met, all but cycles, as in `TransactionReport`."""
 
+    @property
+    def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]: ...
+    @property
+    def counts(self) -> list[tuple[str, int]]: ...
+    @property
+    def misses_own(self) -> bool: ...
     @property
     def order(self) -> NDArray[np.uint32] | None:
         """A confirmed order of commits, by row; for `snapshot` of starts (twice the row) and commits (one more)."""
@@ -353,9 +372,28 @@ def check_weak_isolation(
     """Look for an order of commits that keeps `level` (`committed`, `view`, `atomic`, `causal`), or for a schedule of
     starts and commits (`snapshot`); `sessions` and `realtime` (of schedules) say what it is to keep besides.
 
-    The history must show no anomaly that read committed forbids.
+    No order is looked for where the history has an anomaly that read committed forbids.
 
     Raises: as `check_registers`.
+    """
+
+def transaction_chances(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    first: _Column,
+    kind: _Column,
+    key: _Column,
+    value: _Column,
+    start: _Column,
+    elements: _Column,
+    *,
+    lists: bool,
+) -> dict[str, int]:
+    """How many micro-operations could have shown an anomaly, by what that takes; see `transactions/rules.py`.
+
+    Raises: ValueError for columns that mean nothing.
     """
 
 @final

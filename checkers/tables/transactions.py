@@ -141,7 +141,7 @@ def judged(rows: "_Rows", facts: Facts, source: str) -> Verdict:
             raise _malformed(source, second, f"it writes {error.what}, as {first} does; {RULE}") from None
         raise
     model = LIST_APPEND if rows.lists else RW_REGISTER
-    verdict = verdict_of(model, TableTransactions(rows), columns, judgement)
+    verdict = verdict_of(model, TableTransactions(rows), judgement)
     figures = {**msgspec.structs.asdict(judgement.figures), "engine": "native", "keys": len(columns.keys)}
     # What names events is left out: a table has none.
     return msgspec.structs.replace(

@@ -17,7 +17,7 @@ Sources: Adya, "Weak Consistency" (1999); Kingsbury & Alvaro, "Elle: Inferring I
 Observations" (VLDB 2020); those of `harness.verdict.consistency_models` and `checkers.transactions.weak_isolation`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -30,13 +30,12 @@ from fencepost.checkers.findings.finding import Conclusion, Doubt, conclude, con
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
-from fencepost.checkers.transactions.native import Assumed, findings_of, judge_lists, judge_registers
-from fencepost.checkers.transactions.proof import ListProof, RegisterProof
+from fencepost.checkers.transactions.native import Assumed, cycles_of, judge_lists, judge_registers
 from fencepost.checkers.transactions.rules import chances_of, rules_of
-from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding
+from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import Contradiction, unknown_choice
 from fencepost.harness.verdict import Cause, Rule, Stop, Validity
-from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
+from fencepost.harness.verdict.consistency_models import NAMES, implied, weakest
 from fencepost.harness.verdict.figures import TransactionFigures
 
 STRICT: Final = "strict-serializable"
@@ -54,7 +53,7 @@ class TransactionVerdict:
     `weakest` are those of them that no other of them is implied by. `order` proves `valid`: rows of transactions.
     `unfinished` are classes of cycles that the budget left unsearched, but for those that rule out no further model.
     `stop` is set where the answer is unknown because a search ended by its budget. `rules` say how often each could
-    have fired.
+    have fired; `exposure` counts the reads that another transaction could have contradicted.
     """
 
     validity: Validity
@@ -71,6 +70,7 @@ class TransactionVerdict:
     unfinished: tuple[str, ...] = ()
     stop: Stop | None = None
     rules: tuple[Rule, ...] = ()
+    exposure: int
     figures: TransactionFigures
 
 
@@ -120,9 +120,12 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     Source: Adya (1999); Kingsbury & Alvaro, Elle (2020).
     """
     _known(model)
+    if (verdict := _by_itself(columns, model, lists=True)) is not None:
+        return verdict
     report = judge_lists(columns, sessions=False, realtime=True, steps=steps, realtime_cycles=asks_for_real_time(model))
-    findings = TransactionFindings(columns, ListProof(columns), ListWords(columns), ruled_out)
-    findings.take(*findings_of(report))
+    findings = TransactionFindings(columns, lists=True)
+    findings.take(report)
+    findings.take_cycles(cycles_of(report))
     return _verdict(columns, model, report, findings, lambda **kept: judge_lists(columns, steps=0, **kept), lists=True)
 
 
@@ -153,13 +156,15 @@ def check_register(
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value written twice.
     """
     _known(model)
+    if (verdict := _by_itself(columns, model, lists=False)) is not None:
+        return verdict
     vouched = Assumed(wfr=wfr_keys, sequential=bool(sequential_keys), linearizable=bool(linearizable_keys))
     inferred = vouched
     if sequential_keys is None:
         inferred = inferred._replace(sequential="strong-session-snapshot-isolation" in implied(model))
     if linearizable_keys is None:
         inferred = inferred._replace(linearizable=asks_for_real_time(model))
-    findings = TransactionFindings(columns, RegisterProof(columns), RegisterWords(columns), ruled_out_of_registers)
+    findings = TransactionFindings(columns, lists=False)
     last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     timed = asks_for_real_time(model)
@@ -172,7 +177,8 @@ def check_register(
         realtime_cycles=timed,
         thorough=last and timed,
     )
-    findings.take(*findings_of(report))
+    findings.take(report)
+    findings.take_cycles(cycles_of(report))
     if not last and report.order is None:
         # What was inferred from the model itself counts against such models alone.
         base, suffix = (
@@ -184,7 +190,7 @@ def check_register(
             report = judge_registers(
                 columns, inferred, sessions=False, realtime=True, steps=steps, realtime_cycles=timed
             )
-            findings.take([], findings_of(report)[1], suffix)
+            findings.take_cycles(cycles_of(report), suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
         assumed = vouched._replace(
@@ -193,6 +199,31 @@ def check_register(
         return judge_registers(columns, assumed, sessions=sessions, realtime=realtime, steps=0)
 
     return _verdict(columns, model, report, findings, ask, lists=False)
+
+
+def _by_itself(columns: TransactionColumns, model: str, *, lists: bool) -> TransactionVerdict | None:
+    """Return `valid` where an order of commits shows a weak model and nothing rules it out.
+
+    What would break other models is not looked for then; `allowed` and `ruled_out` tell only what single reads show.
+    """
+    if model not in weak_isolation.COMMITS:
+        return None
+    findings = TransactionFindings(columns, lists=lists)
+    chances = chances_of(columns, lists=lists)
+    # Processes are the few chains that cover all transactions; without their order it takes many more, and longer.
+    for shown in ("causal", model) if model == "causal-cerone" else (model,):
+        try:
+            report = weak_isolation.order_of_commits(columns, shown, lists=lists)
+        except Contradiction:
+            return None
+        if not findings.counts:
+            findings.take(report)
+        if findings.misses_own or findings.contradictions or model in findings.ruled_out() or not chances["tested"]:
+            return None
+        if report.order is not None:
+            certificate = _Certificate(shown, _order_of_commits(shown), report.order)
+            return _assemble(columns, model, None, findings, certificate, chances, lists=lists)
+    return None
 
 
 def asks_for_real_time(model: str) -> bool:
@@ -218,9 +249,10 @@ def _verdict(
 ) -> TransactionVerdict:
     certificate: _Certificate | None = None
     stop = None if report.stop is None else Stop(report.stop)
+    chances = chances_of(columns, lists=lists)
     if report.order is not None:
         certificate = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
-    elif model not in findings.ruled_out() and columns.tested().any() and not findings.contradictions:
+    elif model not in findings.ruled_out() and chances["tested"] and not findings.contradictions:
         try:
             match _certify(columns, model, findings, ask, lists=lists):
                 case Stop() as later:
@@ -229,8 +261,25 @@ def _verdict(
                     certificate = order
         except Contradiction as error:
             findings.contradictions.append(error.message)
-    out = findings.ruled_out()
-    validity, reason, cause = _conclude(columns, model, out, findings, certificate, unfinished=bool(report.unfinished))
+    return _assemble(columns, model, report, findings, certificate, chances, lists=lists, stop=stop)
+
+
+def _assemble(  # noqa: PLR0913  # everything that a verdict is made of
+    columns: TransactionColumns,
+    model: str,
+    report: _core.TransactionReport | None,
+    findings: TransactionFindings,
+    certificate: _Certificate | None,
+    chances: Mapping[str, int],
+    *,
+    lists: bool,
+    stop: Stop | None = None,
+) -> TransactionVerdict:
+    """Put the verdict together; without a `report` nothing but the model was looked at."""
+    out, tested = findings.ruled_out(), chances["tested"] > 0
+    unfinished = tuple(report.unfinished) if report else ()
+    conclusion = _conclude(model, out, findings, certificate, tested=tested, unfinished=bool(unfinished))
+    validity, reason, cause = conclusion
     proven = certificate if validity is Validity.VALID else None
     return TransactionVerdict(
         validity=validity,
@@ -244,25 +293,21 @@ def _verdict(
         weakest=weakest(out),
         order=proven.order if proven else None,
         certificate=proven.text if proven else "",
-        unfinished=tuple(report.unfinished),
-        stop=stop if validity is Validity.UNKNOWN and columns.tested().any() else None,
-        rules=rules_of(
-            model,
-            chances_of(columns, lists=lists),
-            lists=lists,
-            transactions=int(np.count_nonzero(columns.outcome != FAIL)),
-        ),
+        unfinished=unfinished,
+        stop=stop if validity is Validity.UNKNOWN and tested else None,
+        rules=rules_of(model, chances, lists=lists, transactions=int(np.count_nonzero(columns.outcome != FAIL))),
+        exposure=chances["tested"],
         figures=TransactionFigures(
             transactions=len(columns),
             micro_operations=len(columns.kind),
             info_transactions=int(np.count_nonzero(columns.outcome == INFO)),
-            edges=report.edges,
-            components=report.components,
-            largest_component=report.largest,
-            steps=report.steps,
+            edges=report.edges if report else 0,
+            components=report.components if report else 0,
+            largest_component=report.largest if report else 0,
+            steps=report.steps if report else 0,
             ruled_out=out,
             weakest_ruled_out=weakest(out),
-            unfinished=tuple(report.unfinished),
+            unfinished=unfinished,
             certificate=proven.text if proven else UNSET,
         ),
     )
@@ -351,19 +396,19 @@ def _known(model: str) -> None:
 
 
 def _conclude(
-    columns: TransactionColumns,
     model: str,
     out: Sequence[str],
     findings: TransactionFindings,
     proof: _Certificate | None,
     *,
+    tested: bool,
     unfinished: bool,
 ) -> Conclusion:
     beside = f"{', '.join(findings.counts)} do not rule out {model}" if findings.counts else ""
     kept, doubt = "", contradicted(findings.contradictions)
     if doubt is not None:
         pass
-    elif not beside and not columns.tested().any():
+    elif not beside and not tested:
         doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)
     elif proof is not None and model in implied(proof.model):
         shows = f"{proof.text} shows it"

@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 OK: Final = 0
 FAIL: Final = 1
@@ -66,25 +65,9 @@ class TransactionColumns:
     def __len__(self) -> int:
         return len(self.process)
 
-    def tested(self) -> Mask:
-        """Mark the reads that another transaction could have contradicted; see `tested_reads`."""
-        counts = np.diff(self.first)
-        owner = np.repeat(np.arange(len(self), dtype=np.int64), counts)
-        return tested_reads(kind=self.kind, key=self.key, transaction=owner, outcome=np.repeat(self.outcome, counts))
-
-
-def tested_reads(*, kind: Column, key: Column, transaction: Column, outcome: Column) -> Mask:
-    """Mark the reads of ok transactions whose key another transaction writes, which did not fail.
-
-    No edge joins transactions that read only what nobody else writes: whatever they return, they have an order.
-    """
-    _, of = np.unique(key, return_inverse=True)
-    keys = int(of.max(initial=-1)) + 1
-    write = (kind == WRITE) & (outcome != FAIL)
-    least, most = np.full(keys, np.iinfo(np.int64).max), np.full(keys, np.iinfo(np.int64).min)
-    np.minimum.at(least, of[write], transaction[write])
-    np.maximum.at(most, of[write], transaction[write])
-    least, most = least[of], most[of]
-    others = (least <= most) & ((least != transaction) | (most != transaction))
-    tested: Mask = (kind == READ) & (outcome == OK) & others
-    return tested
+    def native(self) -> tuple[Column, ...]:
+        """Return the columns in the order in which the native core takes them."""
+        c = self
+        return (
+            c.process, c.outcome, c.invoked, c.completed, c.first, c.kind, c.key, c.value, c.start, c.elements
+        )  # fmt: skip

@@ -74,7 +74,7 @@ def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=True)
-    return [verdict_of("list-append", operations, columns, _judged(check_list_append, operations, columns, facts))]
+    return [verdict_of("list-append", operations, _judged(check_list_append, operations, columns, facts))]
 
 
 @judges_answers(IMPOSSIBLE_IN_WRITES)
@@ -82,7 +82,7 @@ def check_registers(history: History, facts: Facts) -> list[Verdict]:
     """Judge transactions that write registers, as `check_lists` judges lists."""
     operations = transactions_of(history.operations)
     columns = encode(operations, lists=False)
-    return [verdict_of("rw-register", operations, columns, _judged(check_register, operations, columns, facts))]
+    return [verdict_of("rw-register", operations, _judged(check_register, operations, columns, facts))]
 
 
 def _judged(
@@ -198,10 +198,8 @@ class _Numbers:
         return self._numbers[known]
 
 
-def verdict_of(
-    checker: str, operations: Sequence[Operation], columns: TransactionColumns, judged: TransactionVerdict
-) -> Verdict:
-    """The verdict on transactions, row i of the columns being operation i; only what a witness names is looked at."""
+def verdict_of(checker: str, operations: Sequence[Operation], judged: TransactionVerdict) -> Verdict:
+    """The verdict on transactions, row i of whose columns is operation i; only what a witness names is looked at."""
     shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
     return Verdict(
         checker=checker,
@@ -209,7 +207,7 @@ def verdict_of(
         validity=judged.validity,
         reason=judged.reason,
         cause=judged.cause,
-        exposure=int(columns.tested().sum()),
+        exposure=judged.exposure,
         exposure_of=EXPOSURE_OF,
         rules=judged.rules,
         anomalies=judged.anomalies,

@@ -7,7 +7,7 @@ import numpy as np
 from fencepost.checkers import _core
 from fencepost.checkers.findings.impossible import named
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
-from fencepost.checkers.transactions.proof import CycleProof, CycleStep, NativeAnomaly
+from fencepost.checkers.transactions.proof import CycleProof, CycleStep
 from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory
 
 RULE: Final = "every value may be written to a key once only"
@@ -61,19 +61,9 @@ def judge_lists(
         MalformedHistory: columns that mean nothing.
         Contradiction: the native core does not confirm its own answer.
     """
-    c = columns
     try:
         return _core.check_list_append(
-            c.process,
-            c.outcome,
-            c.invoked,
-            c.completed,
-            c.first,
-            c.kind,
-            c.key,
-            c.value,
-            c.start,
-            c.elements,
+            *columns.native(),
             sessions=sessions,
             realtime=realtime,
             realtime_cycles=realtime_cycles,
@@ -99,17 +89,9 @@ def judge_registers(
 
     Raises: as `judge_lists`.
     """
-    c = columns
     try:
         return _core.check_rw_register(
-            c.process,
-            c.outcome,
-            c.invoked,
-            c.completed,
-            c.first,
-            c.kind,
-            c.key,
-            c.value,
+            *columns.native()[:8],
             sessions=sessions,
             realtime=realtime,
             realtime_cycles=realtime_cycles,
@@ -123,10 +105,8 @@ def judge_registers(
         raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
-def findings_of(report: _core.TransactionReport) -> tuple[list[NativeAnomaly], list[CycleProof]]:
-    """The report's anomalies and cycles as values."""
-    anomalies = [NativeAnomaly(*fields) for fields in report.anomalies]
-    cycles = [
+def cycles_of(report: _core.TransactionReport) -> list[CycleProof]:
+    """The report's cycles as values."""
+    return [
         CycleProof(name, shortest, tuple(CycleStep(*step) for step in steps)) for name, shortest, steps in report.cycles
     ]
-    return anomalies, cycles

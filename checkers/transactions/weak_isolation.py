@@ -64,6 +64,16 @@ class CommitCircle(NamedTuple):
     steps: tuple[CommitStep, ...]
 
 
+def order_of_commits(columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS) -> _core.WeakReport:
+    """Look for an order of commits that shows `model`, and for all anomalies that are no cycles.
+
+    Raises:
+        Contradiction: the native core does not confirm its own answer.
+    """
+    level, sessions = COMMITS[model]
+    return _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps, wall_s=_WALL_S)
+
+
 def commits(
     columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS
 ) -> NDArray[np.uint32] | CommitCircle | Stop | None:
@@ -72,8 +82,8 @@ def commits(
     The history must show no anomaly that read committed forbids. Raises Contradiction for a circle that is not
     confirmed.
     """
-    level, sessions = COMMITS[model]
-    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps, wall_s=_WALL_S)
+    report = order_of_commits(columns, model, lists=lists, steps=steps)
+    level, _ = COMMITS[model]
     if report.order is not None:
         return report.order
     if not report.circle:
@@ -115,19 +125,9 @@ def _ask(
     steps: int,
     wall_s: float = 60.0,
 ) -> _core.WeakReport:
-    c = columns
     try:
         return _core.check_weak_isolation(
-            c.process,
-            c.outcome,
-            c.invoked,
-            c.completed,
-            c.first,
-            c.kind,
-            c.key,
-            c.value,
-            c.start,
-            c.elements,
+            *columns.native(),
             lists=lists,
             level=level,
             sessions=sessions,

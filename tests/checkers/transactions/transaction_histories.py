@@ -48,6 +48,19 @@ class Txn:
     outcome: int = OK
 
 
+def exposed(txns: Sequence[Txn]) -> bool:
+    """Whether an ok transaction reads a key that another one writes, which did not fail."""
+    return any(
+        other is not txn and wrote.kind == WRITE and wrote.key == op.key and other.outcome != FAIL
+        for txn in txns
+        if txn.outcome == OK
+        for op in txn.ops
+        if op.kind == READ
+        for other in txns
+        for wrote in other.ops
+    )
+
+
 def columns(txns: Sequence[Txn]) -> TransactionColumns:
     """The columns of some transactions, keys numbered as they come."""
     keys: dict[str, int] = {}

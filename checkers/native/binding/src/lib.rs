@@ -28,6 +28,6 @@ mod core {
     use crate::registers::{KeyResult, Proof, check_registers};
     #[pymodule_export]
     use crate::transactions::{
-        TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation,
+        TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation, transaction_chances,
     };
 }

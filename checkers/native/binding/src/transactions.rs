@@ -2,13 +2,15 @@
 //!
 //! A function has one parameter for each column, with the column's name in Python.
 
+use std::collections::BTreeMap;
+
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::attend::{attend, raise_defect};
 use ::transactions::{
-    self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
+    self, Anomalies, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
 };
 use limits::Stop;
 use limits::interrupt::within;
@@ -34,7 +36,17 @@ pub struct TransactionReport {
 impl TransactionReport {
     #[getter]
     fn anomalies(&self) -> Vec<AnomalyRow> {
-        self.report.anomalies.iter().map(anomaly).collect()
+        self.report.anomalies.shown.iter().map(anomaly).collect()
+    }
+
+    #[getter]
+    fn counts(&self) -> Vec<(&'static str, usize)> {
+        self.report.anomalies.counts.clone()
+    }
+
+    #[getter]
+    fn misses_own(&self) -> bool {
+        self.report.anomalies.miss_own
     }
 
     #[getter]
@@ -107,10 +119,26 @@ fn step_row(step: &Step) -> StepRow {
 #[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct WeakReport {
     found: Weak,
+    anomalies: Anomalies,
 }
 
 #[pymethods]
 impl WeakReport {
+    #[getter]
+    fn anomalies(&self) -> Vec<AnomalyRow> {
+        self.anomalies.shown.iter().map(anomaly).collect()
+    }
+
+    #[getter]
+    fn counts(&self) -> Vec<(&'static str, usize)> {
+        self.anomalies.counts.clone()
+    }
+
+    #[getter]
+    fn misses_own(&self) -> bool {
+        self.anomalies.miss_own
+    }
+
     #[getter]
     fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
         match &self.found {
@@ -179,8 +207,46 @@ pub fn check_weak_isolation(
             return Err(PyValueError::new_err(format!("level is {level}; {expected}")));
         }
     };
-    let found = judged(py, wall_s, || transactions::check_weak(&input, lists, asked, steps))?;
-    Ok(WeakReport { found })
+    let report = judged(py, wall_s, || transactions::check_weak(&input, lists, asked, steps))?;
+    Ok(WeakReport { found: report.found, anomalies: report.anomalies })
+}
+
+/// Count how often each rule about transactions could have fired, by what that takes.
+#[pyfunction]
+#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists))]
+#[allow(clippy::too_many_arguments)]
+pub fn transaction_chances(
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    start: Column<'_>,
+    elements: Column<'_>,
+    lists: bool,
+) -> PyResult<BTreeMap<&'static str, u64>> {
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let c = transactions::chances(&input, lists).map_err(PyValueError::new_err)?;
+    Ok(BTreeMap::from([
+        ("read", c.read),
+        ("tested", c.tested),
+        ("read_by_writer", c.read_by_writer),
+        ("read_with_more", c.read_with_more),
+        ("read_with_read", c.read_with_read),
+        ("read_again", c.read_again),
+        ("read_of_failed", c.read_of_failed),
+        ("update_of_failed", c.update_of_failed),
+        ("read_of_twice_written", c.read_of_twice_written),
+        ("read_of_own", c.read_of_own),
+        ("read_before_own_write", c.read_before_own_write),
+        ("updates", c.updates),
+        ("overwritten", c.overwritten),
+        ("overwritten_in_two_keys", c.overwritten_in_two_keys),
+    ]))
 }
 
 /// Judge lists to which transactions append unique values.

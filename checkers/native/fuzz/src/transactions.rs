@@ -135,7 +135,8 @@ fn judge(columns: &Columns, lists: bool, kept: Kept) -> Result<Report, String> {
 /// What was found, without the rows: names of anomalies, whether there is a cycle, and whether there is an order. Which
 /// of the classes less serious than another are shown may depend on the order of rows and keys.
 fn summary(report: &Report) -> (Vec<&'static str>, bool, bool) {
-    let mut anomalies: Vec<_> = report.anomalies.iter().map(|anomaly| anomaly.name).collect();
+    let mut anomalies: Vec<_> =
+        report.anomalies.counts.iter().flat_map(|&(name, count)| [name].repeat(count)).collect();
     anomalies.sort_unstable();
     (anomalies, report.cycles.is_empty(), report.order.is_some())
 }

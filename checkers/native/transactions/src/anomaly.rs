@@ -1,7 +1,7 @@
 //! Anomalies of transactions other than cycles, and the evidence for one edge of a cycle.
 
 use super::graph::Kind;
-use super::input::NONE;
+use super::input::{Input, NONE, WRITE};
 
 /// A finding about few rows. Which of the fields are set depends on the name; `NONE` where one is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,59 @@ impl Anomaly {
     pub fn new(name: &'static str, transactions: [u32; 2], ops: [u32; 2], key: usize, value: i64) -> Self {
         Self { name, transactions, ops, key: key as u32, value }
     }
+}
+
+/// Anomalies of one name that are told; the others are counted.
+const SHOWN_MAX: usize = 10;
+/// What leaves nothing to look for: no order of commits returns these.
+const FORBIDDEN: [&str; 7] =
+    ["garbage-read", "duplicate-elements", "G1a", "G1b", "dirty-update", "future-read", "incompatible-order"];
+
+/// All anomalies of a history that are no cycles: the first ones of each name, and how many there are.
+#[derive(Clone, Debug, Default)]
+pub struct Anomalies {
+    pub shown: Vec<Anomaly>,
+    /// By name, in the order in which they were met.
+    pub counts: Vec<(&'static str, usize)>,
+    /// Whether some transaction did not read what it had written itself.
+    pub miss_own: bool,
+}
+
+impl Anomalies {
+    pub fn new(found: &[Anomaly], input: &Input<'_>, are_lists: bool) -> Self {
+        let mut all = Self::default();
+        for anomaly in found {
+            let place = all.counts.iter().position(|&(name, _)| name == anomaly.name).unwrap_or_else(|| {
+                all.counts.push((anomaly.name, 0));
+                all.counts.len() - 1
+            });
+            let count = &mut all.counts[place].1;
+            *count += 1;
+            if *count <= SHOWN_MAX {
+                all.shown.push(anomaly.clone());
+            }
+            all.miss_own = all.miss_own || (anomaly.name == "internal" && misses_own(anomaly, input, are_lists));
+        }
+        all
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
+    /// Whether no order of commits can explain the history.
+    pub fn forbid_commits(&self) -> bool {
+        self.miss_own || self.counts.iter().any(|(name, _)| FORBIDDEN.contains(name))
+    }
+}
+
+/// Whether a read that contradicts its transaction lacks what that had written before; a list ends with it.
+fn misses_own(anomaly: &Anomaly, input: &Input<'_>, are_lists: bool) -> bool {
+    let op = anomaly.ops[0] as usize;
+    let before = input.ops(anomaly.transactions[0] as usize).start..op;
+    let own: Vec<i64> =
+        before.filter(|&m| input.kind[m] == WRITE && input.key[m] == input.key[op]).map(|m| input.value[m]).collect();
+    !own.is_empty() && !(are_lists && input.list(op).ends_with(&own))
 }
 
 /// One step of a cycle: `from` precedes `to`. For dependencies, what shows it: the micro-operations of `from` and of

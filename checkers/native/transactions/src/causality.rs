@@ -151,20 +151,21 @@ impl Few<'_> {
             self.later.extend(writes.iter().map(|&(_, chain, rank, place)| (place, chain as usize - self.begin, rank)));
             self.later.sort_unstable();
         }
-        // Of each chain: the rank of the first write that counts.
-        let mut first = [NONE; LANES];
+        // Of each chain: the rank of the first write that counts; and the place of the first of all.
+        let (mut first, mut nearest) = ([NONE; LANES], if is_late { NONE } else { 0 });
         for readers in reads.chunk_by(|a, b| (a.1, a.2) == (b.1, b.2)) {
             let (key, Reverse(version), write, _) = readers[0];
             let writer = version.checked_sub(1);
-            while let Some(&(_, lane, rank)) = self.later.last().filter(|&&(place, _, _)| place >= version) {
-                first[lane] = rank;
+            while let Some(&(place, lane, rank)) = self.later.last().filter(|&&(place, _, _)| place >= version) {
+                (first[lane], nearest) = (rank, place);
                 self.later.pop();
             }
             if !is_late {
                 first = writer.map_or([0; LANES], |writer| self.clocks[writer as usize]);
             }
             let counts = |seen: &Clock| seen.iter().zip(&first).any(|(seen, first)| seen > first);
-            if !readers.iter().any(|&(_, _, _, reader)| counts(&self.clocks[reader as usize])) {
+            let knows = |reader: u32| reader > nearest && counts(&self.clocks[reader as usize]);
+            if !readers.iter().any(|&(_, _, _, reader)| knows(reader)) {
                 continue;
             }
             let mut seen = [0; LANES];
@@ -203,7 +204,6 @@ fn join(clock: &mut Clock, other: &Clock) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Edges;
     use crate::input::{Input, OK, Observed, READ, WRITE};
 
     /// Numbers that look random.
@@ -256,9 +256,11 @@ mod tests {
             start: &[],
             elements: &[],
         };
-        let happened = vec![true; n];
-        let edges = Edges::new(n, 0);
-        judge(&Isolation::new(&input, &happened, history.reads.clone(), &edges, Some(&history.before), u64::MAX))
+        let (happened, owner) = (vec![true; n], input.owners());
+        let rows = (owner.as_slice(), [true].repeat(2 * n));
+        let certain = (n as u32, Vec::new());
+        let sessions = Some(history.before.as_slice());
+        judge(&Isolation::new(&input, &happened, (rows.0, &rows.1), &history.reads, certain, sessions, u64::MAX))
     }
 
     /// Of each transaction, whether each other one leads to it, by steps that all lead from lower numbers to higher ones.

@@ -25,19 +25,8 @@ impl Isolation<'_> {
         let written = |read: Observed| if read.write == NONE { 0 } else { at[self.writer(read) as usize] + 1 };
         match level {
             Level::Committed => Some(true),
-            Level::View | Level::Atomic => {
-                let reads = (0..n as u32).all(|t| {
-                    self.reads_of(t).iter().all(|&read| {
-                        let key = self.key(read.op);
-                        self.reads_of(t)
-                            .iter()
-                            .filter(|other| other.write != NONE && (level == Level::Atomic || other.op < read.op))
-                            .map(|&other| self.writer(other))
-                            .all(|seen| at[seen as usize] < written(read) || self.write_of(seen, key).is_none())
-                    })
-                });
-                Some(reads && (level == Level::View || self.own_process_seen(&at, written)))
-            }
+            Level::View => Some(self.reads_seen(&at, level, written)),
+            Level::Atomic => Some(self.reads_seen(&at, level, written) && self.own_process_seen(&at, written)),
             Level::Causal => self.causes_seen(order, &at, written, missing),
         }
     }
@@ -49,6 +38,39 @@ impl Isolation<'_> {
             at[t as usize] = place;
         }
         at
+    }
+
+    /// Whether nobody reads a version older than one of the same key by a transaction that it reads from (`View`: that it
+    /// had read from before).
+    fn reads_seen(&self, at: &[u32], level: Level, written: impl Fn(Observed) -> u32) -> bool {
+        // Per key: the reader at hand, and the oldest version that it read, or will have read.
+        let mut oldest = vec![(NONE, 0); self.input.keys()];
+        (0..self.input.len() as u32).all(|t| {
+            let reads = self.reads_of(t);
+            let note = |oldest: &mut [(u32, u32)], read: Observed| {
+                let (reader, version) = &mut oldest[self.key(read.op) as usize];
+                *version = if *reader == t { written(read).min(*version) } else { written(read) };
+                *reader = t;
+            };
+            if level == Level::Atomic {
+                reads.iter().for_each(|&read| note(&mut oldest, read));
+            }
+            reads.iter().rev().all(|&read| {
+                let seen = self.writer(read);
+                let is_kept = |key: u32| oldest[key as usize].0 != t || at[seen as usize] < oldest[key as usize].1;
+                let kept = seen == NONE
+                    || if self.writes_of(seen).len() <= reads.len() {
+                        self.writes_of(seen).iter().all(|&(key, _)| is_kept(key))
+                    } else {
+                        let mut keys = reads.iter().map(|other| self.key(other.op));
+                        keys.all(|key| is_kept(key) || self.write_of(seen, key).is_none())
+                    };
+                if level == Level::View {
+                    note(&mut oldest, read);
+                }
+                kept
+            })
+        })
     }
 
     fn own_process_seen(&self, at: &[u32], written: impl Fn(Observed) -> u32) -> bool {

@@ -155,7 +155,7 @@ impl<'a> Core<'a> {
             edges.push((entry, Target::new(next, Kind::Pass)));
         }
         let has_process_order = transaction.len() > nodes;
-        let graph = Graph::new(transaction.len(), &edges);
+        let graph = Graph::new(transaction.len(), edges.iter().copied());
         Self { input, has_process_order, transaction, graph, left: budget, budget, met: Vec::new() }
     }
 

@@ -122,7 +122,7 @@ impl Edges {
     }
 
     pub fn build(&self) -> Graph {
-        Graph::new(self.nodes as usize, &self.list)
+        Graph::new(self.nodes as usize, self.list.iter().copied())
     }
 }
 
@@ -133,17 +133,17 @@ pub struct Graph {
 }
 
 impl Graph {
-    pub fn new(nodes: usize, edges: &[(u32, Target)]) -> Self {
+    pub fn new(nodes: usize, edges: impl Iterator<Item = (u32, Target)> + Clone) -> Self {
         let mut starts = vec![0_u32; nodes + 1];
-        for &(from, _) in edges {
+        for (from, _) in edges.clone() {
             starts[from as usize + 1] += 1;
         }
         for node in 0..nodes {
             starts[node + 1] += starts[node];
         }
         let mut place = starts.clone();
-        let mut targets = vec![Target(0); edges.len()];
-        for &(from, target) in edges {
+        let mut targets = vec![Target(0); starts[nodes] as usize];
+        for (from, target) in edges {
             let slot = &mut place[from as usize];
             targets[*slot as usize] = target;
             *slot += 1;
@@ -152,10 +152,8 @@ impl Graph {
     }
 
     /// The same edges by their target, each leading to its source.
-    pub fn backwards(nodes: usize, edges: &[(u32, Target)]) -> Self {
-        let turned: Vec<(u32, Target)> =
-            edges.iter().map(|&(from, target)| (target.node(), Target::new(from, target.kind()))).collect();
-        Self::new(nodes, &turned)
+    pub fn backwards(nodes: usize, edges: impl Iterator<Item = (u32, Target)> + Clone) -> Self {
+        Self::new(nodes, edges.map(|(from, target)| (target.node(), Target::new(from, target.kind()))))
     }
 
     pub fn edges(&self) -> usize {
@@ -366,7 +364,7 @@ mod tests {
     fn components_and_order() {
         let edges = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 5), (5, 4)];
         let list: Vec<_> = edges.iter().map(|&(a, b)| (a, Target::new(b, Kind::Ww))).collect();
-        let graph = Graph::new(6, &list);
+        let graph = Graph::new(6, list.iter().copied());
         let mut found = graph.components(|_| true, |_, _| true);
         found.iter_mut().for_each(|component| component.sort_unstable());
         assert_eq!(found, [vec![4, 5], vec![0, 1, 2]]);

@@ -196,7 +196,7 @@ impl<'a> Placing<'a> {
             for node in 0..self.graph.nodes() as u32 {
                 edges.extend(self.graph.from(node).iter().map(|to| (to.node(), Target::new(node, Kind::Pass))));
             }
-            self.backwards = Some(Graph::new(self.graph.nodes(), &edges));
+            self.backwards = Some(Graph::new(self.graph.nodes(), edges.iter().copied()));
         }
         let blocked = self.blocked.clone();
         let mut waits: Vec<Vec<usize>> = Vec::with_capacity(blocked.len());

@@ -1,8 +1,8 @@
 //! Judge transactions: report the anomalies that a history shows, or an order that explains all of it.
 
-use super::anomaly::{Anomaly, Step};
+use super::anomaly::{Anomalies, Anomaly, Step};
 use super::cycles::{self, Cycle, Found};
-use super::graph::{Edges, Graph, Kind};
+use super::graph::{Edges, Graph, Kind, Target};
 use super::input::{Input, Kept, NONE};
 use super::lists::Lists;
 use super::placed::Placed;
@@ -17,7 +17,7 @@ use limits::{Defect, Stop, interrupt};
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
 pub struct Report {
-    pub anomalies: Vec<Anomaly>,
+    pub anomalies: Anomalies,
     pub cycles: Vec<Cycle>,
     /// Without any anomaly: an order in which the transactions, carried out one by one, return what they returned, real
     /// time kept; confirmed. None where no such order was found.
@@ -72,7 +72,7 @@ pub fn check_lists(input: &Input<'_>, kept: Kept, realtime: bool, budget: u64) -
         }
         report.order = Some(order);
     }
-    report.anomalies = lists.anomalies;
+    report.anomalies = Anomalies::new(&lists.anomalies, input, true);
     Ok(report)
 }
 
@@ -130,7 +130,7 @@ pub fn check_registers(
         report.order = order.map(|order| confirmed(input, order, &predecessors, kept)).transpose()?;
     }
     report.cycles.append(&mut registers.circles);
-    report.anomalies = registers.anomalies;
+    report.anomalies = Anomalies::new(&registers.anomalies, input, false);
     Ok(report)
 }
 
@@ -202,31 +202,46 @@ pub enum Asked {
 /// What orders of versions weak models are judged by.
 const ASSUMED: Assumed = Assumed { wfr: true, sequential: false, linearizable: false };
 
-/// Look for an order that shows what is asked, in a history without any anomaly that read committed forbids.
-pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<Weak, Failure> {
+/// What a search for an order shows, and the anomalies that were met on the way: for commits all but cycles, else none.
+pub struct WeakReport {
+    pub found: Weak,
+    pub anomalies: Anomalies,
+}
+
+/// Look for an order that shows what is asked. Where the history has anomalies that every level forbids, none is looked
+/// for.
+pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<WeakReport, Failure> {
     input.validate(are_lists).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
+    let mut anomalies = Anomalies::default();
     let found = match (asked, are_lists) {
-        (Asked::Snapshots(kept), true) => return snapshots_of_lists(input, &predecessors, kept),
-        (Asked::Snapshots(kept), false) => {
-            return snapshots_of_registers(input, &by_invocation, &predecessors, kept, budget);
-        }
+        (Asked::Snapshots(kept), true) => snapshots_of_lists(input, &predecessors, kept)?,
+        (Asked::Snapshots(kept), false) => snapshots_of_registers(input, &by_invocation, &predecessors, kept, budget)?,
         (Asked::Commits { level, sessions }, true) => {
             let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+            anomalies = Anomalies::new(&lists.anomalies, input, true);
+            if anomalies.forbid_commits() {
+                return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
+            }
             let mut edges = Edges::new(input.len(), 2 * input.kind.len());
             lists.dependencies(&mut edges);
             let sessions = sessions.then_some(predecessors.as_slice());
-            let isolation = Isolation::new(input, &lists.happened, lists.observed(), &edges, sessions, budget);
+            let (rows, observed) = ((lists.owner.as_slice(), lists.is_final.as_slice()), lists.observed());
+            let certain = (edges.nodes, edges.certain());
+            let mut isolation = Isolation::new(input, &lists.happened, rows, &observed, certain, sessions, budget);
             explained(isolation.solve(level, true), |step| lists.show(step))
         }
         (Asked::Commits { level, sessions }, false) => {
-            let mut registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
-            registers.infer(&by_invocation, ASSUMED);
-            let mut edges = Edges::new(input.len(), 2 * input.kind.len());
-            registers.dependencies(&mut edges);
+            // A version that follows the one which its transaction read adds nothing: its writer reads from the other's.
+            let registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
+            anomalies = Anomalies::new(&registers.anomalies, input, false);
+            if anomalies.forbid_commits() {
+                return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
+            }
             let sessions = sessions.then_some(predecessors.as_slice());
-            let isolation = Isolation::new(input, &registers.happened, registers.observed(), &edges, sessions, budget);
+            let certain = (input.len() as u32, registers.read_from());
+            let mut isolation = isolation_of(input, &registers, certain, sessions, budget);
             explained(isolation.solve(level, false), |step| registers.show(step))
         }
     };
@@ -234,8 +249,19 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
         Weak::Defect => {
             Err(Failure::Defect(Defect("an order of commits, or the circle that forbids one, is not confirmed".into())))
         }
-        found => Ok(found),
+        found => Ok(WeakReport { found, anomalies }),
     }
+}
+
+fn isolation_of<'a>(
+    input: &'a Input<'a>,
+    registers: &'a Registers<'a>,
+    certain: (u32, Vec<(u32, Target)>),
+    sessions: Option<&[u32]>,
+    budget: u64,
+) -> Isolation<'a> {
+    let rows = (registers.owner.as_slice(), registers.is_final.as_slice());
+    Isolation::new(input, &registers.happened, rows, &registers.observed, certain, sessions, budget)
 }
 
 /// A schedule of lists, or that none was found.
@@ -270,7 +296,7 @@ fn snapshots_of_registers(
     registers.infer(by_invocation, ASSUMED);
     let mut edges = Edges::new(input.len(), 2 * input.kind.len());
     registers.dependencies(&mut edges);
-    let isolation = Isolation::new(input, &registers.happened, registers.observed(), &edges, None, budget);
+    let isolation = isolation_of(input, &registers, (edges.nodes, edges.certain()), None, budget);
     if let Some(found) = isolation.schedule(kept, &before) {
         return Ok(Weak::Order(found));
     }
@@ -311,7 +337,7 @@ fn explained(mut found: Weak, show: impl Fn(&mut Step)) -> Weak {
 impl Report {
     pub(super) fn new(edges: usize) -> Self {
         Self {
-            anomalies: Vec::new(),
+            anomalies: Anomalies::default(),
             cycles: Vec::new(),
             order: None,
             edges,

@@ -7,6 +7,7 @@
 mod anomaly;
 mod candidates;
 mod causality;
+mod chances;
 mod commit_order;
 mod cycle_classes;
 mod cycles;
@@ -31,10 +32,11 @@ mod times;
 mod version_order;
 mod weak;
 
-pub use anomaly::{Anomaly, Step};
+pub use anomaly::{Anomalies, Anomaly, Step};
+pub use chances::{Chances, chances};
 pub use cycles::Cycle;
 pub use graph::Kind;
 pub use input::{Input, Kept, NONE};
-pub use judge::{Asked, Failure, Report, check_lists, check_registers, check_weak};
+pub use judge::{Asked, Failure, Report, WeakReport, check_lists, check_registers, check_weak};
 pub use registers::Assumed;
 pub use weak::{Level, Weak, WeakStep};

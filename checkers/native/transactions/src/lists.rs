@@ -28,7 +28,7 @@ pub struct Lists<'a> {
     pub(super) input: &'a Input<'a>,
     writers: Writers,
     pub(super) owner: Vec<u32>,
-    is_final: Vec<bool>,
+    pub(super) is_final: Vec<bool>,
     pub happened: Vec<bool>,
     pub anomalies: Vec<Anomaly>,
     pub(super) reads: Vec<Read>,

@@ -18,7 +18,7 @@ impl Core<'_> {
                 backwards.push((target.node(), Target::new(node, target.kind())));
             }
         }
-        Graph::new(self.graph.nodes(), &backwards)
+        Graph::new(self.graph.nodes(), backwards.iter().copied())
     }
 
     /// The shortest cycle with one step of real time.

@@ -7,7 +7,7 @@
 
 use super::anomaly::{Anomaly, Step};
 use super::cycles::Cycle;
-use super::graph::{Edges, Kind};
+use super::graph::{Edges, Kind, Target};
 use super::input::{FAIL, INFO, Input, NIL, NONE, OK, Observed, READ, WRITE, Writers, pairs};
 
 #[derive(Clone, Copy)]
@@ -22,6 +22,16 @@ pub struct Assumed {
 pub struct Read {
     pub(super) op: u32,
     pub(super) version: u32,
+}
+
+/// What a transaction did to one key so far.
+#[derive(Clone, Copy)]
+struct OfKey {
+    t: u32,
+    last: u32,
+    wrote: bool,
+    shown: Option<Read>,
+    begun: Option<Read>,
 }
 
 /// One version before another, and the two micro-operations that show it; `NONE` when the first is nothing.
@@ -42,6 +52,8 @@ pub struct Registers<'a> {
     /// Versions that precede each other in a circle.
     pub circles: Vec<Cycle>,
     pub(super) reads: Vec<Read>,
+    /// All reads of ok transactions that show another's write, or nothing, repeated ones too.
+    pub observed: Vec<Observed>,
     /// Sorted by the two versions.
     pub(super) order: Vec<Before>,
 }
@@ -59,6 +71,7 @@ impl<'a> Registers<'a> {
             anomalies: Vec::new(),
             circles: Vec::new(),
             reads: Vec::new(),
+            observed: Vec::new(),
             order: Vec::new(),
         };
         registers.read_within(assumed);
@@ -77,37 +90,41 @@ impl<'a> Registers<'a> {
     fn read_within(&mut self, assumed: Assumed) {
         let input = self.input;
         let keys = input.keys();
-        // Per key, of the transaction at hand: the last micro-operation on it, and its first read if no write precedes.
-        let mut last = vec![(NONE, NONE); keys];
-        let mut begun = vec![(NONE, Read { op: NONE, version: NONE }); keys];
+        // Per key, of the transaction at hand: the last micro-operation on it, whether it wrote it, what its last read
+        // showed, and its first read if no write precedes.
+        let fresh = OfKey { t: NONE, last: NONE, wrote: false, shown: None, begun: None };
+        let mut of_key = vec![fresh; keys];
         let mut updated = vec![NONE; input.kind.len() + keys];
         for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
             for m in input.ops(t) {
                 let key = input.key[m] as usize;
-                let earlier = if last[key].0 == t as u32 { last[key].1 } else { NONE };
+                let mut at = if of_key[key].t == t as u32 { of_key[key] } else { OfKey { t: t as u32, ..fresh } };
                 if input.kind[m] == WRITE {
-                    last[key] = (t as u32, m as u32);
-                    let (reader, read) = begun[key];
-                    if reader == t as u32 && self.is_final[m] {
+                    (at.last, at.wrote) = (m as u32, true);
+                    if let Some(read) = at.begun.filter(|_| self.is_final[m]) {
                         self.write_after(t as u32, m as u32, read, &mut updated, assumed);
                     }
                 } else if input.kind[m] == READ {
-                    last[key] = (t as u32, m as u32);
+                    let earlier = std::mem::replace(&mut at.last, m as u32);
                     let agrees = earlier == NONE || input.value[earlier as usize] == input.value[m];
                     if !agrees {
                         let rows = [t as u32, t as u32];
                         let value = input.value[m];
                         self.anomalies.push(Anomaly::new("internal", rows, [m as u32, earlier], key, value));
                     }
-                    if (earlier == NONE || !agrees)
-                        && let Some(read) = self.read(t as u32, m)
-                    {
-                        self.reads.push(read);
+                    if earlier == NONE || !agrees {
+                        at.shown = self.read(t as u32, m);
+                        self.reads.extend(at.shown);
                         if earlier == NONE {
-                            begun[key] = (t as u32, read);
+                            at.begun = at.shown;
                         }
                     }
+                    if let Some(read) = at.shown.filter(|_| !at.wrote) {
+                        let write = if self.is_write(read.version) { read.version } else { NONE };
+                        self.observed.push(Observed { op: m as u32, write });
+                    }
                 }
+                of_key[key] = at;
             }
         }
     }
@@ -235,27 +252,12 @@ impl<'a> Registers<'a> {
         if value == NIL { self.nothing(key) } else { self.writers.get(self.input, key, value) }
     }
 
-    /// All reads of ok transactions that show another's write, or nothing, repeated ones too.
-    pub fn observed(&self) -> Vec<Observed> {
-        let input = self.input;
-        let mut found = Vec::with_capacity(self.reads.len());
-        let mut wrote = vec![NONE; input.keys()];
-        for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
-            for m in input.ops(t) {
-                let key = input.key[m] as usize;
-                if input.kind[m] == WRITE {
-                    wrote[key] = t as u32;
-                } else if input.kind[m] == READ && wrote[key] != t as u32 {
-                    let nothing = input.value[m] == NIL;
-                    let write = if nothing { NONE } else { self.writers.get(input, key, input.value[m]) };
-                    let others = write != NONE && self.owner[write as usize] != t as u32;
-                    if others || nothing {
-                        found.push(Observed { op: m as u32, write });
-                    }
-                }
-            }
-        }
-        found
+    /// Who read from whom, as edges.
+    pub fn read_from(&self) -> Vec<(u32, Target)> {
+        let read = self.observed.iter().filter(|read| read.write != NONE);
+        let edge = |read: &Observed| (self.owner[read.write as usize], self.owner[read.op as usize]);
+        let happened = read.map(edge).filter(|&(writer, _)| self.happened[writer as usize]);
+        happened.map(|(writer, reader)| (writer, Target::new(reader, Kind::Wr))).collect()
     }
 
     /// Reads that show another transaction's write, or nothing: (transaction, version).

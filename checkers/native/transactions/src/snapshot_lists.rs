@@ -96,7 +96,7 @@ fn certain(input: &Input<'_>, lists: &Lists<'_>, before: &[u32], kept: Kept) -> 
         events.add(start(t), commit(t), Kind::Pass);
     }
     let all: Vec<(u32, Target)> = events.all().collect();
-    Graph::backwards(events.nodes as usize, &all)
+    Graph::backwards(events.nodes as usize, all.iter().copied())
 }
 
 /// One of two transactions commits before the other starts.
@@ -286,7 +286,7 @@ mod tests {
         let mut backwards: Vec<(u32, Target)> =
             pairs.iter().map(|&(a, b)| (commit(b), Target::new(start(a), Kind::Rw))).collect();
         backwards.extend((0..transactions).map(|t| (commit(t), Target::new(start(t), Kind::Pass))));
-        let certain = Graph::new(2 * transactions as usize, &backwards);
+        let certain = Graph::new(2 * transactions as usize, backwards.iter().copied());
         let order = certain.just_in_time((0..transactions).map(commit)).unwrap_or_default();
         Timeline::new(certain, order)
     }

@@ -190,7 +190,7 @@ impl Registers<'_> {
     fn remove_circles(&mut self) {
         let edges: Vec<(u32, Target)> =
             self.order.iter().map(|before| (before.first, Target::new(before.second, Kind::Ww))).collect();
-        let graph = Graph::new(self.input.kind.len() + self.input.keys(), &edges);
+        let graph = Graph::new(self.input.kind.len() + self.input.keys(), edges.iter().copied());
         let sorted = graph.order();
         if sorted.len() == graph.nodes() {
             return;

@@ -25,7 +25,7 @@ use std::cell::Cell;
 
 use super::anomaly::Step;
 use super::causality::Causes;
-use super::graph::{self, Edges, Graph, Kind, Target};
+use super::graph::{self, Graph, Kind, Target};
 use super::input::{Input, Kept, NONE, Observed, WRITE};
 use super::snapshot::{Schedule, replay, schedule};
 use limits::{Stop, interrupt};
@@ -73,9 +73,9 @@ pub struct Derived {
 pub struct Isolation<'a> {
     pub input: &'a Input<'a>,
     pub happened: &'a [bool],
-    pub owner: Vec<u32>,
+    pub owner: &'a [u32],
     /// By micro-operation; those of transaction t at `read_start[t]..read_start[t + 1]`.
-    pub reads: Vec<Observed>,
+    pub reads: &'a [Observed],
     pub read_start: Vec<u32>,
     /// (key, micro-operation) of the last writes of transactions that happened, sorted by transaction and key.
     pub writes: Vec<(u32, u32)>,
@@ -89,31 +89,31 @@ pub struct Isolation<'a> {
 }
 
 impl<'a> Isolation<'a> {
-    /// `reads` by micro-operation; `edges`: the dependencies; `sessions`: per transaction the one of its process before it;
-    /// `budget`: steps.
+    /// `rows`: the transaction of each micro-operation, and whether it is the last write to its key there; `reads` by
+    /// micro-operation; `certain`: what any commit order keeps, over `nodes`; `sessions`: per transaction the one of its
+    /// process before it; `budget`: steps.
     pub fn new(
         input: &'a Input<'a>,
         happened: &'a [bool],
-        reads: Vec<Observed>,
-        edges: &Edges,
+        (owner, is_final): (&'a [u32], &[bool]),
+        reads: &'a [Observed],
+        (nodes, certain): (u32, Vec<(u32, Target)>),
         sessions: Option<&[u32]>,
         budget: u64,
     ) -> Self {
-        let owner = input.owners();
-        let finals = input.finals();
         let n = input.len();
         let mut read_start = vec![0_u32; n + 1];
-        for read in &reads {
+        for read in reads {
             read_start[owner[read.op as usize] as usize + 1] += 1;
         }
-        let mut writes = Vec::new();
+        let mut writes = Vec::with_capacity(input.kind.len() - reads.len());
         let mut write_start = Vec::with_capacity(n + 1);
         write_start.push(0);
         for t in 0..n {
             read_start[t + 1] += read_start[t];
             let begin = writes.len();
             if happened[t] {
-                let own = input.ops(t).filter(|&m| input.kind[m] == WRITE && finals[m]);
+                let own = input.ops(t).filter(|&m| input.kind[m] == WRITE && is_final[m]);
                 writes.extend(own.map(|m| (input.key[m] as u32, m as u32)));
                 writes[begin..].sort_unstable();
             }
@@ -123,19 +123,9 @@ impl<'a> Isolation<'a> {
             Some(predecessors) => (0..n).map(|t| if happened[t] { predecessors[t] } else { NONE }).collect(),
             None => vec![NONE; n],
         };
-        Self {
-            input,
-            happened,
-            owner,
-            reads,
-            read_start,
-            writes,
-            write_start,
-            before,
-            certain: edges.certain(),
-            nodes: edges.nodes as usize,
-            left: Cell::new(budget),
-        }
+        let left = Cell::new(budget);
+        let nodes = nodes as usize;
+        Self { input, happened, owner, reads, read_start, writes, write_start, before, certain, nodes, left }
     }
 
     pub fn reads_of(&self, t: u32) -> &[Observed] {
@@ -161,8 +151,8 @@ impl<'a> Isolation<'a> {
     }
 
     /// Find a commit order, or why there is none.
-    pub fn solve(&self, level: Level, lists: bool) -> Weak {
-        let mut certain = self.certain.clone();
+    pub fn solve(&mut self, level: Level, lists: bool) -> Weak {
+        let mut certain = std::mem::take(&mut self.certain);
         for t in (0..self.input.len() as u32).filter(|&t| self.before[t as usize] != NONE) {
             certain.push((self.before[t as usize], Target::new(t, Kind::Process)));
         }
@@ -176,16 +166,14 @@ impl<'a> Isolation<'a> {
         }
         // Of causality, what an order lacks is mostly little: it is found by looking through the order, and mended.
         for round in 0.. {
-            derived.sort_unstable_by_key(|edge| (edge.from, edge.to));
-            derived.dedup_by_key(|edge| (edge.from, edge.to));
             let edges = with(&certain, &derived);
             let order = if causal {
-                Graph::backwards(self.nodes, &edges).just_in_time(due.iter().copied())
+                Graph::backwards(self.nodes, edges).just_in_time(due.iter().copied())
             } else {
-                Some(Graph::new(self.nodes, &edges).order()).filter(|order| order.len() == self.nodes)
+                Some(Graph::new(self.nodes, edges).order()).filter(|order| order.len() == self.nodes)
             };
             let Some(order) = order.filter(|_| derived.iter().all(|edge| edge.to != NONE)) else {
-                return self.refute(&certain, &derived, level);
+                return self.refute(&certain, derived, level);
             };
             let order = super::replay::of(&order, self.happened);
             let mut missing = Vec::new();
@@ -206,8 +194,10 @@ impl<'a> Isolation<'a> {
     }
 
     /// Why no order exists of what is certain and what was derived.
-    fn refute(&self, certain: &[(u32, Target)], derived: &[Derived], level: Level) -> Weak {
-        let graph = Graph::new(self.nodes, certain);
+    fn refute(&self, certain: &[(u32, Target)], mut derived: Vec<Derived>, level: Level) -> Weak {
+        derived.sort_unstable_by_key(|edge| (edge.from, edge.to));
+        derived.dedup_by_key(|edge| (edge.from, edge.to));
+        let graph = Graph::new(self.nodes, certain.iter().copied());
         let sorted = graph.order();
         if sorted.len() < graph.nodes() {
             return self.circle(&graph, &sorted, &[], level);
@@ -215,16 +205,16 @@ impl<'a> Isolation<'a> {
         if let Some(&nothing) = derived.iter().find(|derived| derived.to == NONE) {
             return self.explain(nothing, level).map_or(Weak::Defect, |step| Weak::Circle(vec![step]));
         }
-        let graph = Graph::new(self.nodes, &with(certain, derived));
-        self.circle(&graph, &graph.order(), derived, level)
+        let graph = Graph::new(self.nodes, with(certain, &derived));
+        self.circle(&graph, &graph.order(), &derived, level)
     }
 
     /// A schedule of snapshot isolation for registers, confirmed; None where none was found, which says nothing.
     pub fn schedule(self, kept: Kept, before: &[u32]) -> Option<Schedule> {
         let mut derived = Vec::new();
         self.seen_at_all(&mut derived);
-        let graph = Graph::new(self.nodes, &with(&self.certain, &derived));
-        let found = schedule(self.input, &graph, self.happened, &self.reads, before, kept)?;
+        let graph = Graph::new(self.nodes, with(&self.certain, &derived));
+        let found = schedule(self.input, &graph, self.happened, self.reads, before, kept)?;
         replay(self.input, &found, before, false, kept).then_some(found)
     }
 
@@ -355,7 +345,7 @@ impl<'a> Isolation<'a> {
 }
 
 /// What is certain, and what was derived but of nothing.
-fn with(certain: &[(u32, Target)], derived: &[Derived]) -> Vec<(u32, Target)> {
+fn with(certain: &[(u32, Target)], derived: &[Derived]) -> impl Iterator<Item = (u32, Target)> + Clone {
     let derived = derived.iter().filter(|edge| edge.to != NONE);
-    certain.iter().copied().chain(derived.map(|edge| (edge.from, Target::new(edge.to, Kind::Ww)))).collect()
+    certain.iter().copied().chain(derived.map(|edge| (edge.from, Target::new(edge.to, Kind::Ww))))
 }
