@@ -259,7 +259,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             cause=cause,
             exposure=exposure,
             exposure_of=self.exposure_of,
-            rules=self.rules,
+            # A violation was a chance, however chances are counted.
+            rules=tuple(rule(r.name, max(r.chances, anomalies.get(r.name, 0)), r.lacks) for r in self.rules),
             anomalies=anomalies,
             witnesses=tuple(finding.witness() for finding in shown),
             figures=self._figures(),

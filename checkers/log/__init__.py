@@ -121,6 +121,10 @@ QUESTIONS: Final = (
                 lambda view, risk: sum(risk.runs(read, view.changed_ns) for read in _polled_before(view, risk)),
                 "after a record was polled no partition's leader changed and no fault touched a broker",
             ),
+            "read-uncommitted": (
+                lambda view, risk: sum(find.is_above(offset, read) for (offset, _), read in view.shown.items()),
+                "no record was shown above a high watermark",
+            ),
             "phantom-record": (lambda view, risk: len(view.shown), "no record was read"),
         },
         needs_final=True,

@@ -163,8 +163,13 @@ def uncommitted(view: PartitionView) -> Iterator[Finding]:
             yield _vanished(view, offset, value, read)
 
 
+def is_above(offset: int, read: Operation) -> bool:
+    """Whether a read showed this offset above the high watermark that it named: not yet committed."""
+    return read.position is not None and offset >= read.position
+
+
 def _vanished(view: PartitionView, offset: int, value: int, read: Operation) -> Finding:
-    above = read.position is not None and offset >= read.position
+    above = is_above(offset, read)
     held = view.final.get(offset)
     scan = view.scan_over(offset)
     where = f"high watermark {read.position}, so it was {'not yet' if above else ''} committed".replace("  ", " ")
