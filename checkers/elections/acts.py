@@ -4,6 +4,9 @@ Fencing must prevent that an act of an old term takes effect after the term is o
 stands behind an act of a later term on the trail, which keeps all acts in the store's own order; or it was acknowledged
 at a position behind the grant that ended its term. Where grants have no position, time gives the second proof: the act
 was sent after a later grant had been acknowledged, and took effect.
+
+A leader that stalled, and resigns as if nothing had happened, is refused where the store looks at the term. A store
+that acknowledges such a resignation has ended a term by it, and only the later leader's term was left to end.
 """
 
 from collections import Counter
@@ -11,7 +14,15 @@ from typing import Any, Final
 
 from fencepost.checkers.elections.terms import TermEnd, Terms, named, position_of, token_of
 from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.rules import Rule
 from fencepost.harness.history import Operation, Outcome
+
+RESIGNED: Final = Rule(
+    checker="election",
+    guarantee="resign-ends-own-term",
+    anomaly="deposed-by-stale-resign",
+    tested="answered resignations that were sent when a later term had been granted",
+)
 
 
 def acts_out_of_term(terms: Terms) -> list[Finding]:
@@ -192,6 +203,36 @@ def _must_show(read: Operation, act: Operation) -> bool:
 def to_be_shown(terms: Terms) -> list[Operation]:
     """List the acts that the last strong read after healing had to show."""
     return [act for read in terms.finals[-1:] for act in terms.acts if _must_show(read, act)]
+
+
+def late_resigns(terms: Terms) -> list[Operation]:
+    """List the resignations that were sent after a later grant had been acknowledged, and that the store answered."""
+    return [
+        o
+        for o in terms.in_terms
+        if o.f == "resign"
+        and (o.type is Outcome.OK or (o.type is Outcome.FAIL and o.error == "not-held"))
+        and (since_ns := terms.superseded_ns(token_of(o))) is not None
+        and o.invoked_ns > since_ns
+    ]
+
+
+def acknowledged_late(terms: Terms) -> list[Finding]:
+    """Find those of them that the store acknowledged."""
+    findings = []
+    for resign in late_resigns(terms):
+        later = terms.superseded_by(token_of(resign))
+        if resign.type is not Outcome.OK or later is None:
+            continue
+        steps = (
+            f"Term {later.result[0]} was granted to process {later.process} on {later.node} by "
+            f"{seconds(later.completed_ns or 0)}.",
+            f"Process {resign.process} resigned from the earlier term {token_of(resign)} after that, at "
+            f"{seconds(resign.invoked_ns)}.",
+            f"{resign.node} acknowledged it, so it ended a term that was not the term of process {resign.process}.",
+        )
+        findings.append(RESIGNED.finding(later, resign, steps=steps))
+    return findings
 
 
 class Attempts:

@@ -13,6 +13,7 @@ import msgspec
 from fencepost.checkers.elections.terms import Belief, Terms, token_of
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.rules import NothingOlder, says
 from fencepost.harness.history import Operation, Outcome
 
 #: The guarantee that observations are held to, by the mode of the read.
@@ -23,7 +24,13 @@ OBSERVED_BY_MODE: Final = {
     "strong": "linearizable",
     "leader": "fresh-from-leader",
 }
-OBSERVED_EXPOSURE_OF: Final = "observations that showed another term than the one that their session knew"
+WENT_BACK: Final = NothingOlder(
+    checker="election",
+    guarantee="session-order",
+    anomaly="observed-term-went-back",
+    tested="observations that showed another term than the one that their session knew",
+    steps=lambda before, seen: _older(before.by, seen.by, "After that"),
+)
 
 
 class Overlap(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,7 +121,7 @@ def _within_sessions(terms: Terms) -> Iterator[Finding]:
             continue
         latest = known.get(session)
         if latest is not None and operation.f == "observe" and now < latest[0]:
-            yield _older(latest[1], operation, "In the same session")
+            yield WENT_BACK.finding(latest[1], operation, steps=_older(latest[1], operation, "In the same session"))
         if latest is None or now > latest[0]:
             known[session] = (now, operation)
 
@@ -140,29 +147,19 @@ def _knows(operation: Operation) -> Known | None:
             return Known(token_of(operation), int(operation.f == "resign"))
 
 
-def _across(terms: Terms) -> Iterator[Finding]:
+def _across(terms: Terms) -> list[Finding]:
     """Find observations that lack a term which anybody knew before they were sent."""
     sources = [*terms.campaigns, *terms.observations, *terms.resignations]
-    done = sorted((o for o in sources if _knows(o) is not None), key=lambda o: o.completed_ns or 0)
-    greatest: tuple[Known, Operation] | None = None
-    at = 0
-    for observation in terms.observations:
-        while at < len(done) and (done[at].completed_ns or 0) < observation.invoked_ns:
-            now = _knows(done[at])
-            if now is not None and (greatest is None or now > greatest[0]):
-                greatest = (now, done[at])
-            at += 1
-        seen = _knows(observation)
-        if greatest is not None and seen is not None and seen < greatest[0]:
-            yield _older(greatest[1], observation, "After that")
+    known = [says(o, now, of="leader") for o in sources if (now := _knows(o)) is not None]
+    observations = [says(o, now, of="leader") for o in terms.observations if (now := _knows(o)) is not None]
+    return [*WENT_BACK.judge(observations, known).findings]
 
 
-def _older(before: Operation, observation: Operation, when: str) -> Finding:
-    steps = (
+def _older(before: Operation, observation: Operation, when: str) -> tuple[str, str]:
+    return (
         f"{_sentence(before)} by {seconds(before.completed_ns or 0)}.",
         f"{when}, asked at {seconds(observation.invoked_ns)}: {_sentence(observation)}.",
     )
-    return Finding(anomaly="observed-term-went-back", operations=(before, observation), steps=steps)
 
 
 def _sentence(operation: Operation) -> str:

@@ -9,10 +9,14 @@ from typing import Final
 
 from fencepost.checkers.elections.terms import Terms, token_of
 from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.rules import Rule
 from fencepost.harness.history import Operation, Outcome
 
-ANOMALY: Final = "leader-unsure"
-LACKS: Final = "no leader asked by a current read who leads, right after it was elected"
+UNSURE: Final = Rule(
+    guarantee="linearizable",
+    anomaly="leader-unsure",
+    tested="questions of leaders who leads, by a current read right after their election",
+)
 
 
 def unsure(terms: Terms, mode: str, *, fenced: bool) -> list[Finding]:
@@ -47,4 +51,4 @@ def _unsure(terms: Terms, *, fenced: bool) -> Iterator[Finding]:
         if proof is not None:
             steps.append(f"The term still held: its {proof.f} of {seconds(proof.invoked_ns)} was acknowledged.")
         operations = (grant, confirmation, *(() if proof is None else (proof,)))
-        yield Finding(anomaly=ANOMALY, operations=operations, steps=tuple(steps))
+        yield UNSURE.finding(*operations, steps=steps)

@@ -23,50 +23,80 @@ grows with each grant, makes a stale leader harmless (Burrows, "The Chubby lock 
 Kleppmann, "How to do distributed locking", 2016). docs/explanation/design.md has the definitions.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Final, Unpack
 
-from fencepost.checkers.elections import confirmations, recovery, resigns, unknown_campaigns
-from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
+import msgspec
+
+from fencepost.checkers.elections import confirmations, recovery, unknown_campaigns
+from fencepost.checkers.elections.acts import (
+    RESIGNED,
+    Attempts,
+    acknowledged_late,
+    acts_out_of_term,
+    impossible_acts,
+    late_resigns,
+    lost_acts,
+    to_be_shown,
+)
 from fencepost.checkers.elections.beliefs import (
     OBSERVED_BY_MODE,
-    OBSERVED_EXPOSURE_OF,
+    WENT_BACK,
     Overlap,
     observed,
     two_believers,
     went_back,
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import option_ns, weak_reads
-from fencepost.checkers.findings.finding import (
-    WITNESSES_MAX,
-    Doubt,
-    Finding,
-    Findings,
-    one_of_each_first,
-    rule,
-    seconds,
-)
+from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Finding, one_of_each_first, seconds
+from fencepost.checkers.rules import GivenOnce, Judged, More, NothingOlder, Rule, says, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "election"
-ACTING: Final = "one-acting-leader"
-BELIEVED: Final = "one-believed-leader"
-GROW: Final = "terms-grow"
-
 #: How soon somebody must lead again, where the options do not say it.
 _WITHIN: Final = "10s"
 
-_EXPOSURE_OF: Final = {
-    ACTING: "acts that were sent, or still open, when a later term had been granted",
-    BELIEVED: "terms that were granted after another one",
-    GROW: "terms that were asked for after another one was granted",
-    KEPT: "acknowledged acts that a strong read after healing had to show",
-}
+ACTED: Final = Rule(
+    checker=CHECKER,
+    guarantee="one-acting-leader",
+    anomaly="acted-after-its-term",
+    tested="acts that were sent, or still open, when a later term had been granted",
+)
+TERM_BACK: Final = NothingOlder(
+    checker=CHECKER,
+    guarantee="terms-grow",
+    anomaly="term-went-back",
+    tested="terms that were asked for after another one was granted",
+    steps=lambda greatest, campaign: (
+        f"{_grant(greatest.by)} by {seconds(greatest.known_ns)}.",
+        f"{_grant(campaign.by)}, asked for later, at {seconds(campaign.asked_ns)}: terms must grow.",
+    ),
+)
+TWICE: Final = GivenOnce(
+    guarantee="terms-grow",
+    anomaly="same-term-twice",
+    tested="terms that were granted after another one",
+    steps=lambda first, second: (
+        f"{_grant(first.by)}.",
+        f"{_grant(second.by)} again: no two terms may have one token.",
+    ),
+)
+BELIEVERS: Final = Rule(
+    checker=CHECKER,
+    guarantee="one-believed-leader",
+    anomaly="two-believers",
+    tested="terms that were granted after another one",
+)
+LOST_ACT: Final = Rule(
+    checker=CHECKER,
+    guarantee=KEPT,
+    anomaly="lost-act",
+    tested="acknowledged acts that a strong read after healing had to show",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -95,127 +125,72 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     confirmed = confirmations.judged(terms, mode)
     unknown = unknown_campaigns.unknown_campaigns(terms, mode)
     again = recovery.recovery(history, terms, option_ns(facts, "leads_within", _WITHIN))
-    acting = acts_out_of_term(terms) + impossible_acts(terms)
-    judgements = [
-        _Judgement(
-            guarantee=ACTING if fenced else BELIEVED,
-            findings=acting,
-            anomaly="acted-after-its-term",
-            exposed=attempts.exposed,
-            exposure_of=_EXPOSURE_OF[ACTING],
+    acted = ACTED if fenced else msgspec.structs.replace(ACTED, guarantee=BELIEVERS.guarantee)
+    looked_at = msgspec.structs.replace(WENT_BACK, guarantee=OBSERVED_BY_MODE[mode])
+
+    def judged(
+        rule: Rule, findings: Sequence[Finding], tests: Iterable[Operation], *others: Judged, **more: Unpack[More]
+    ) -> Verdict:
+        every = [*findings, *(finding for other in others for finding in other.findings)]
+        shown = one_of_each_first(every)[:WITNESSES_MAX]
+        more = {"broken": f"{len(every)} violations", "kept": "", "shown": shown, **more}
+        return verdict(facts, Judged(rule, findings, rows(tests)), *others, **more)
+
+    return [
+        judged(
+            acted,
+            acts_out_of_term(terms) + impossible_acts(terms),
+            attempts.exposed,
             # Positions that were acknowledged can prove a violation, but not that there is none.
-            lacks=weak or ("" if terms.finals else "no strong read of the trail after healing"),
-            counted=attempts.counted(),
+            doubt=_doubt(weak or ("" if terms.finals else "no strong read of the trail after healing")),
+            counted={name: rows(own) for name, own in attempts.counted().items()},
             figures={"fencing": "on" if fenced else "off"},
         ),
-        _Judgement(
-            guarantee=GROW,
-            findings=terms_out_of_order(terms),
-            anomaly="term-went-back",
-            exposed=_sequels(terms),
-            counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
+        judged(
+            TERM_BACK,
+            TERM_BACK.judge(says(campaign, campaign.result[0], of="term") for campaign in terms.campaigns).findings,
+            _sequels(terms),
+            TWICE.judge(says(o, o.invoke_index, of=o.result[0]) for o in terms.campaigns),
+            counted={"terms": rows(terms.granted.values()), "campaigns_ok": rows(terms.campaigns)},
         ),
-        _Judgement(
-            guarantee=resigns.GUARANTEE,
-            findings=resigns.acknowledged_late(terms),
-            anomaly=resigns.ANOMALY,
-            exposed=resigns.late_resigns(terms),
-            exposure_of=resigns.EXPOSURE_OF,
-        ),
-        _Judgement(
-            guarantee=BELIEVED,
-            findings=[overlap.finding for overlap in overlaps],
-            anomaly="two-believers",
-            exposed=[belief.campaign for belief in held[1:]],
-            counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
+        judged(RESIGNED, acknowledged_late(terms), late_resigns(terms)),
+        judged(
+            BELIEVERS,
+            [overlap.finding for overlap in overlaps],
+            [belief.campaign for belief in held[1:]],
             **_believed(held, overlaps),
         ),
-        _Judgement(
-            guarantee=OBSERVED_BY_MODE[mode],
-            findings=went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced),
-            anomaly="observed-term-went-back",
-            exposed=seen.changes,
-            exposure_of=OBSERVED_EXPOSURE_OF,
-            rules=() if mode == "plain" else (rule(confirmations.ANOMALY, len(confirmed), confirmations.LACKS),),
-            counted=seen.counted,
+        judged(
+            looked_at,
+            went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced),
+            seen.changes,
+            *(() if mode == "plain" else (confirmations.UNSURE.tally((), rows(confirmed)),)),
+            counted={name: rows(own) for name, own in seen.counted.items()},
             figures={"observed_behind_ns_max": seen.behind_ns_max},
             evidence={"observed_behind_ns_max": seen.behind_rows},
         ),
-        _Judgement(
-            guarantee=KEPT,
-            findings=[] if weak else lost_acts(terms),
-            anomaly="lost-act",
-            exposed=to_be_shown(terms),
-            lacks=weak,
+        judged(LOST_ACT, [] if weak else lost_acts(terms), to_be_shown(terms), doubt=_doubt(weak)),
+        judged(
+            unknown_campaigns.WON_LATE,
+            unknown.findings,
+            unknown.settled,
+            unknown.unexplained,
+            counted={"unknown_campaigns_won": rows(unknown.won)},
         ),
-        _Judgement(
-            guarantee=unknown_campaigns.GUARANTEE,
-            findings=unknown.findings,
-            anomaly=unknown_campaigns.LATE,
-            exposed=unknown.settled,
-            exposure_of=unknown_campaigns.EXPOSURE_OF,
-            rules=(unknown.unexplained,),
-            counted={"unknown_campaigns_won": unknown.won},
-        ),
-        _Judgement(
-            guarantee=recovery.GUARANTEE,
-            findings=again.findings,
-            anomaly=recovery.ANOMALY,
-            exposed=again.tested,
-            exposure_of=recovery.EXPOSURE_OF,
-        ),
+        judged(recovery.NO_LEADER, again.findings, again.tested),
     ]
-    return [judgement.verdict(facts) for judgement in judgements]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Judgement:
-    """One guarantee: the violations found, the operations that tested it, and the figures to report.
-
-    Attributes:
-        anomaly: the name of the rule; each operation of `exposed` is a chance for it.
-        counted: figures that are counts, each with the operations that it counts.
-        figures: other figures, whose rows are in `evidence`.
-        exposure_of: what `exposed` contains, in words; None: as `_EXPOSURE_OF` names it.
-        rules: of further anomalies than `anomaly`.
-        lacks: why the run proves nothing without a violation; empty if it does.
-    """
-
-    guarantee: str
-    findings: list[Finding]
-    anomaly: str
-    exposed: list[Operation]
-    counted: Mapping[str, list[Operation]] = field(default_factory=dict)
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    evidence: Mapping[str, Rows] = field(default_factory=dict)
-    exposure_of: str | None = None
-    rules: tuple[Rule, ...] = ()
-    lacks: str = ""
-
-    def verdict(self, facts: Facts) -> Verdict:
-        """Merge the violations, the doubt and the exposure into one verdict."""
-        what = self.exposure_of or _EXPOSURE_OF[self.guarantee]
-        return Findings(
-            checker=CHECKER,
-            guarantee=self.guarantee,
-            findings=self.findings,
-            broken=f"{len(self.findings)} violations",
-            doubt=Doubt(Cause.UNDECIDED, self.lacks) if self.lacks else None,
-            exposed=rows(self.exposed),
-            exposure_of=what,
-            rules=(rule(self.anomaly, len(self.exposed), f"no {what}"), *self.rules),
-            shown=one_of_each_first(self.findings)[:WITNESSES_MAX],
-            counted={name: rows(own) for name, own in self.counted.items()},
-            figures=self.figures,
-            evidence=self.evidence,
-        ).verdict(facts)
+def _doubt(why: str) -> Doubt | None:
+    return Doubt(Cause.UNDECIDED, why) if why else None
 
 
-def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
+def _believed(held: list[Belief], overlaps: list[Overlap]) -> More:
     """For how long was believed, and twice at a time: the figures, and the rows behind them."""
     longest = max(overlaps, key=lambda overlap: overlap.length_ns, default=None)
     belief = max(held, key=lambda belief: belief.to_ns - belief.from_ns, default=None)
     return {
+        "counted": {"two_believers": rows(overlap.finding.counted for overlap in overlaps)},
         "figures": {
             "two_believers_ns_max": longest.length_ns if longest else 0,
             "two_believers_ns": sum(overlap.length_ns for overlap in overlaps),
@@ -227,31 +202,6 @@ def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
             "believed_ns_max": (belief.from_row, belief.to_row) if belief else (),
         },
     }
-
-
-def terms_out_of_order(terms: Terms) -> list[Finding]:
-    """Find tokens that were granted twice, or that are smaller than one granted before they were asked for."""
-    findings: list[Finding] = []
-    for campaign in terms.campaigns:
-        first = terms.granted[campaign.result[0]]
-        if first is not campaign:
-            steps = (f"{_grant(first)}.", f"{_grant(campaign)} again: no two terms may have one token.")
-            findings.append(Finding(anomaly="same-term-twice", operations=(first, campaign), steps=steps))
-    done = sorted(terms.campaigns, key=lambda o: o.completed_ns or 0)
-    greatest: Operation | None = None
-    at = 0
-    for campaign in terms.campaigns:
-        while at < len(done) and (done[at].completed_ns or 0) < campaign.invoked_ns:
-            if greatest is None or done[at].result[0] > greatest.result[0]:
-                greatest = done[at]
-            at += 1
-        if greatest is not None and campaign.result[0] < greatest.result[0]:
-            steps = (
-                f"{_grant(greatest)} by {seconds(greatest.completed_ns or 0)}.",
-                f"{_grant(campaign)}, asked for later, at {seconds(campaign.invoked_ns)}: terms must grow.",
-            )
-            findings.append(Finding(anomaly="term-went-back", operations=(greatest, campaign), steps=steps))
-    return findings
 
 
 def _sequels(terms: Terms) -> list[Operation]:

@@ -11,12 +11,16 @@ import msgspec
 
 from fencepost.checkers.elections.terms import Terms
 from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.rules import Rule
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 
-GUARANTEE: Final = "somebody-leads-again"
-ANOMALY: Final = "no-leader"
-EXPOSURE_OF: Final = "faults after which somebody led again, or had the time to"
+NO_LEADER: Final = Rule(
+    checker="election",
+    guarantee="somebody-leads-again",
+    anomaly="no-leader",
+    tested="faults after which somebody led again, or had the time to",
+)
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -43,7 +47,7 @@ def recovery(history: History, terms: Terms, within_ns: int) -> Recovery:
             f"{len(vain)} campaigns of the following {duration(within_ns)} did not win, and nobody used a term.",
         )
         tested.append(vain[0])
-        findings.append(Finding(anomaly=ANOMALY, operations=(vain[0], vain[-1]), steps=steps))
+        findings.append(NO_LEADER.finding(vain[0], vain[-1], steps=steps))
     return Recovery(tested, findings)
 
 

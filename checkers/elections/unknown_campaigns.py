@@ -14,14 +14,22 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.findings.finding import Finding, rule, seconds
+from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.rules import Judged, Rule
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.verdict import Rule
 
-GUARANTEE: Final = "unknown-campaign-is-settled"
-EXPOSURE_OF: Final = "campaigns without a known outcome after which somebody asked by a current read who leads"
-UNEXPLAINED: Final = "unexplained-leader"
-LATE: Final = "won-after-settled"
+WON_LATE: Final = Rule(
+    checker="election",
+    guarantee="unknown-campaign-is-settled",
+    anomaly="won-after-settled",
+    tested="campaigns without a known outcome after which somebody asked by a current read who leads",
+)
+UNEXPLAINED: Final = Rule(
+    guarantee="unknown-campaign-is-settled",
+    anomaly="unexplained-leader",
+    tested="leaders that nobody knew to be one",
+    lacks="every leader was a known one",
+)
 
 
 class UnknownCampaigns(msgspec.Struct, frozen=True):
@@ -32,8 +40,9 @@ class UnknownCampaigns(msgspec.Struct, frozen=True):
     findings: list[Finding]
 
     @property
-    def unexplained(self) -> Rule:
-        return rule(UNEXPLAINED, len(self.won), "every leader was a known one")
+    def unexplained(self) -> Judged:
+        """How often a leader could have been unexplained; the findings stand with the others."""
+        return UNEXPLAINED.tally((), len(self.won))
 
 
 def unknown_campaigns(terms: Terms, mode: str) -> UnknownCampaigns:
@@ -73,7 +82,7 @@ def _judged(terms: Terms, shown: Operation, unknown: list[Operation], settling: 
     ]
     if not sent:
         steps.append("No campaign without a known outcome had been sent by then.")
-        return Finding(anomaly=UNEXPLAINED, operations=(shown,), steps=tuple(steps))
+        return UNEXPLAINED.finding(shown, steps=steps)
     reads = [_earlier_leader(terms, o, shown) for o in sent]
     if not all(reads):
         return None
@@ -85,7 +94,7 @@ def _judged(terms: Terms, shown: Operation, unknown: list[Operation], settling: 
         *steps,
         "So a campaign that had been given up won after that read.",
     ]
-    return Finding(anomaly=LATE, operations=(campaign, read, shown), steps=tuple(steps))
+    return WON_LATE.finding(campaign, read, shown, steps=steps)
 
 
 def _earlier_leader(terms: Terms, campaign: Operation, shown: Operation) -> Operation | None:
