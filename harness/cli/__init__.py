@@ -91,8 +91,7 @@ def _explain(error: BaseException) -> int:
     import traceback
     from subprocess import TimeoutExpired
 
-    from fencepost.harness.base.errors import ExitCode
-    from fencepost.harness.base.extras import lacking
+    from fencepost.harness.base.errors import ExitCode, lacking
 
     missing = lacking(error)
     if missing is not None:

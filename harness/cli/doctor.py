@@ -8,8 +8,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.base import offers
-from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, unknown_choice
-from fencepost.harness.base.extras import lacking
+from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, lacking, unknown_choice
 from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.disks import availability

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
-from fencepost.harness.base.extras import without
+from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart, without
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest

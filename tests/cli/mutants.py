@@ -90,6 +90,34 @@ def _porcupine(draw: random.Random) -> Mapping[str, bytes]:
     return {"a.json": next(text for text in _TEXTS if '"ClientId"' in text).encode()}
 
 
+def _text(draw: random.Random) -> Mapping[str, bytes]:
+    log = "\n".join(f"1\t:{kind}\t:write\t{i}" for i in range(4) for kind in ("invoke", "ok"))
+    awdit = "w 0 0\nw 1 0\n=====\nr 1 0\nw 0 1\n-----\nr 0 1\n=====\nr 0 1\nr 1 0\n"
+    return {
+        "a.txt": draw.choice((log, awdit, "w(0,1,1,1)\nr(0,0,2,2)\nw(0,2,2,2)\nr(0,2,1,3)\nw(0,9,3,-1)\n")).encode()
+    }
+
+
+def _reports(draw: random.Random) -> Mapping[str, bytes]:
+    put = {"Type": "put-operation", "Put": {"Key": "a", "Value": {"Value": "x"}, "LeaseID": 7}}
+    change = {"Type": "txn", "Txn": {"Conditions": [{"Key": "a", "ExpectedRevision": 0}], "OperationsOnSuccess": [put]}}
+    told = {"Txn": {"Failure": False, "Results": [{}]}, "Revision": 2}
+    row = {"Key": "a", "Value": {"Value": "x"}, "ModRevision": 2, "Version": 1}
+    read = {"Range": {"KVs": [row], "Count": 1}, "Revision": 2}
+    rows = [
+        {"ClientId": 1, "Input": change, "Call": 1, "Output": told, "Return": 5},
+        {"ClientId": 1, "Input": {"Type": "range", "Range": {"Start": "a"}}, "Call": 6, "Output": read, "Return": 7},
+        {
+            "ClientId": 1,
+            "Input": {"Type": "leaseRevoke", "LeaseRevoke": {"LeaseID": 7}},
+            "Call": 8,
+            "Output": {},
+            "Return": 9,
+        },
+    ]
+    return {"client-1/operations.json": b"".join(json.dumps(each).encode() + b"\n" for each in rows)}
+
+
 def _table(draw: random.Random) -> Mapping[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"
@@ -160,6 +188,8 @@ FORMS: Final = {
     "operations": Form(files=_operations, commands=(("check", "{}/a.json"),)),
     "json-lines": Form(files=_json_lines, commands=(("check", "{}/history.jsonl"),)),
     "porcupine": Form(files=_porcupine, commands=(("check", "{}/a.json"),)),
+    "text": Form(files=_text, commands=(("check", "{}/a.txt"),)),
+    "reports": Form(files=_reports, commands=(("check", "{}"),)),
     "table": Form(files=_table, commands=(("check", "{}/a.parquet"),)),
     "run": Form(
         files=_run_folder,
@@ -222,7 +252,7 @@ def _bend_file(name: str, data: bytes, draw: random.Random) -> bytes | None:
         return _bend_table(data, draw)
     if name.endswith(".toml"):
         return _toml(_bend(tomllib.loads(data.decode()), draw))
-    if name.endswith((".jsonl", ".schedule")):
+    if name.endswith((".jsonl", ".schedule", "operations.json")):
         lines = data.splitlines(keepends=True)
         at = draw.randrange(len(lines))
         lines[at] = _json(_bend(json.loads(lines[at]), draw)) + b"\n"

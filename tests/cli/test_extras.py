@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.harness.base.extras import EXTRA_OF
+from fencepost.harness.base.errors import EXTRA_OF
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _PROGRAM = f"""

@@ -67,10 +67,13 @@ _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\
 _ESCAPED: Final = re.compile(r'[\\"\n\t\r\b\f]')
 
 
-def read_events(stream: BinaryIO, source: str) -> EdnEvents:
-    """Read the history in `stream` as columns; raise MalformedHistory with line, column and expectation."""
+def read_events(stream: BinaryIO, source: str, *, json: bool = False) -> EdnEvents:
+    """Read the history in `stream` as columns; raise MalformedHistory with line, column and expectation.
+
+    `json`: it is known to be JSON.
+    """
     try:
-        events: EdnEvents = registry.native("edn")(stream.read)
+        events: EdnEvents = registry.native("edn")(stream.read, json=json)
         return events
     except ValueError as error:
         if len(error.args) != 3:

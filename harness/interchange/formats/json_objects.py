@@ -1,13 +1,17 @@
 """Objects of a JSON file, in an array or one after the other, with their positions; Jepsen's operations among them."""
 
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO, Final
+
+import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, OpEvent
-from fencepost.harness.interchange.formats.edn import EdnEvents, edn_text, malformed
+from fencepost.harness.interchange.formats.edn import EdnEvents, edn_text, malformed, read_events
 from fencepost.harness.interchange.formats.operation_maps import OperationMap, ReadingChoices, from_rows
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
@@ -16,8 +20,13 @@ _INTEGER_DIGITS_MAX: Final = 4_000
 
 def read_json_rows(stream: BinaryIO, source: str, choices: ReadingChoices) -> tuple[EdnEvents, list[str]]:
     """Read an array of operations in JSON, or one operation after the other, as columns, with notes."""
+    data = stream.read()
+    if choices == ReadingChoices() and _is_json(data):
+        # What is refused here may be guessed, and is read again object by object.
+        with suppress(MalformedHistory):
+            return read_events(io.BytesIO(data), source, json=True), []
     rows = []
-    for line, column, entry in json_objects(utf8(stream.read(), source), source):
+    for line, column, entry in json_objects(utf8(data, source), source):
         if not isinstance(entry, dict):
             raise malformed(source, line, column, f'expected an operation, {{"type": ...}}, found {entry!r:.60}')
         try:
@@ -27,6 +36,21 @@ def read_json_rows(stream: BinaryIO, source: str, choices: ReadingChoices) -> tu
             raise malformed(source, line, column, "a text that is no Unicode, or values nested too deeply") from None
         rows.append(OperationMap(line, column, fields))
     return from_rows(rows, source, choices)
+
+
+def _is_json(data: bytes) -> bool:
+    """Say whether the bytes are an array of values in JSON, or one value a line."""
+    decode = msgspec.json.Decoder().decode
+    try:
+        if data.lstrip()[:1] == b"[":
+            values = msgspec.json.Decoder(list[msgspec.Raw]).decode(data)
+        else:
+            values = msgspec.json.Decoder(msgspec.Raw).decode_lines(data)
+        for value in values:
+            decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
 
 
 def write_json(events: Iterable[Event]) -> Iterator[str]:

@@ -92,12 +92,13 @@ def read_foreign(
         raise unknown_choice("format", form, list(FORMS))
     if str(path) == STANDARD_INPUT:
         return _read(sys.stdin.buffer, "standard input", None, wish)
-    if path.is_dir() and next(path.glob(REPORTS), None) is not None:
-        from fencepost.harness.interchange.formats.robustness import read_robustness
-
-        return read_robustness(path)
-    path = path / JEPSEN_EDN if path.is_dir() else path
+    is_reports = path.is_dir() and next(path.glob(REPORTS), None) is not None
+    path = path / JEPSEN_EDN if path.is_dir() and not is_reports else path
     try:
+        if is_reports:
+            from fencepost.harness.interchange.formats.robustness import read_robustness
+
+            return read_robustness(path)
         with _opened(path) as file, _uncollected():
             return _read(file, str(path), path, wish)
     except OSError as error:

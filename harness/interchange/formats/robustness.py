@@ -65,7 +65,7 @@ def _after(one: Version, actions: Iterable[list[Any]], answer: dict[str, Any]) -
             alike = all(mine is None or other in (None, mine) for mine, other in zip(one[1:3], part[1:], strict=True))
             if part[0] != one.value or (one.value is not None and not alike):
                 return None
-            one = Version(*part, one.lease) if one.value is not None else one
+            one = one._replace(revision=part[1], version=part[2]) if one.value is not None else one
         elif kind == "put":
             if revision is not None and one.revision is not None and revision <= one.revision:
                 return None
@@ -87,19 +87,22 @@ def read_robustness(folder: Path) -> Imported:
         entries += [(name, *entry) for entry in json_objects(utf8(file.read_bytes(), name), name)]
     calls: list[Call] = []
     places: list[str] = []
-    skipped = 0
     leases: dict[str, set[int]] = {}
-    for *_, entry in entries:
+
+    def puts(entry: Any) -> list[Call]:
         for key, lease in _puts(entry):
             leases.setdefault(key, set()).add(lease)
-    for name, line, column, entry in entries:
-        try:
-            parts = list(_parts(entry, leases))
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise malformed(name, line, column, f"no operation of these reports: {error!r:.60}") from None
-        skipped += not parts
-        calls += parts
-        places += [f"{Path(name).relative_to(folder)}, line {line}"] * len(parts)
+        return []
+
+    for read in (puts, lambda entry: list(_parts(entry, leases))):
+        for name, line, column, entry in entries:
+            try:
+                parts = read(entry)
+            except (AttributeError, IndexError, KeyError, TypeError) as error:
+                raise malformed(name, line, column, f"no operation of these reports: {error!r:.60}") from None
+            calls += parts
+            places += [f"{Path(name).relative_to(folder)}, line {line}"] * len(parts)
+    skipped = len(entries) - len(set(places))
     events, origins = events_of(calls, lambda i, _: MalformedHistory(places[i]))
     in_file = InFile(lambda event: places[origins[event]], lambda event: json_text(calls[origins[event]].result))
     family = choose(RevisionedKey, {call.f for call in calls}, lambda _: (), str(folder))
@@ -121,9 +124,12 @@ def _parts(entry: dict[str, Any], leases: dict[str, set[int]]) -> Iterator[Call]
     """Split an operation into what it asks of each key and what it was told; nothing of what is left out."""
     request, output = entry["Input"], entry["Output"]
     kind, revision = request["Type"], output.get("Revision") or output.get("PersistedRevision")
+    is_unknown = bool(output.get("Error"))
     conditions: list[dict[str, Any]] = []
     branches: dict[str, list[dict[str, Any]]] = {"then": [], "else": []}
     results: list[dict[str, Any]] | None = None
+    if type(entry["Call"]) is not int or (not is_unknown and not entry["Call"] <= int(entry["Return"])):
+        raise TypeError("Call and Return are integers, the one before the other")
     if output.get("ClientError") or revision == _NOT_LINEARIZABLE:
         return
     if kind == "range" and not request["Range"].get("Revision"):
@@ -138,7 +144,6 @@ def _parts(entry: dict[str, Any], leases: dict[str, set[int]]) -> Iterator[Call]
         results = output["Txn"].get("Results") or [] if output.get("Txn") else None
     elif kind == "leaseRevoke":
         branches["then"] = [{"Type": "revoke", "LeaseID": request["LeaseRevoke"]["LeaseID"]}]
-    is_unknown = bool(output.get("Error"))
     failed = bool(output["Txn"].get("Failure")) if output.get("Txn") else None
     for key in leases:
         if kind == "leaseRevoke" and request["LeaseRevoke"]["LeaseID"] not in leases[key]:

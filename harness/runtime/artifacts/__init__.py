@@ -37,8 +37,7 @@ from typing import Final
 import msgspec
 import platformdirs
 
-from fencepost.harness.base.errors import MachineError, UsageError
-from fencepost.harness.base.extras import EXTRA_OF, without
+from fencepost.harness.base.errors import EXTRA_OF, MachineError, UsageError, without
 from fencepost.harness.base.files import locked
 from fencepost.harness.base.signals import interruptible
 

@@ -15,7 +15,7 @@ from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from fencepost.harness.base.extras import without
+from fencepost.harness.base.errors import without
 
 if TYPE_CHECKING:
     from kafka.protocol.data_container import DataContainer

@@ -130,7 +130,7 @@ def test_what_is_refused(tmp_path: Path, capsys: Any, text: str | bytes, wanted:
 def test_flags_that_mean_nothing(tmp_path: Path, capsys: Any) -> None:
     path = kept(tmp_path, _VALID)
     for flags, said in (
-        (["--model", "stack"], "unknown model 'stack'"),
+        (["--model", "trie"], "unknown model 'trie'"),
         (["--format", "xml"], "unknown format 'xml'"),
         (["--model", "set"], "the model set has no operation write"),
         (["--format", "porcupine", "--keyed"], "--keyed is an option for EDN only"),

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::attend::safely;
-use ::edn::{Events, Fault, Form, read_events};
+use ::edn::{Events, Fault, Form, Notation, read_events};
 
 /// A value of EDN for which Python has no type.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
@@ -60,11 +60,13 @@ impl Read for &mut Stream {
     }
 }
 
-/// Read a history in EDN from `read(size)`.
+/// Read a history in EDN from `read(size)`, or in JSON, of which the caller knows that it is.
 #[pyfunction]
-pub fn read_edn(py: Python<'_>, read: Py<PyAny>) -> PyResult<EdnEvents> {
+#[pyo3(signature = (read, *, json = false))]
+pub fn read_edn(py: Python<'_>, read: Py<PyAny>, json: bool) -> PyResult<EdnEvents> {
+    let notation = if json { Notation::Json } else { Notation::Edn };
     let mut stream = Stream { read, raised: None };
-    match py.detach(|| safely(|| read_events(&mut stream)))? {
+    match py.detach(|| safely(|| read_events(&mut stream, notation)))? {
         Ok(events) => columns(py, events),
         Err(Fault::Malformed { place, message }) => Err(PyValueError::new_err((place.line, place.column, message))),
         Err(Fault::Input(error)) => Err(stream.raised.take().unwrap_or_else(|| error.into())),

@@ -8,7 +8,7 @@ use std::io::Read;
 
 use super::form::{Form, shown};
 use super::reader::Reader;
-use super::source::{Fault, Place, Result, malformed};
+use super::source::{Fault, Notation, Place, Result, malformed};
 
 /// In place of an id or a row that there is not.
 pub const NONE: u32 = u32::MAX;
@@ -84,8 +84,8 @@ struct Rules {
 }
 
 /// Read to the end of the input.
-pub fn read_events(input: impl Read) -> Result<Events> {
-    let mut reader = Reader::new(input);
+pub fn read_events(input: impl Read, notation: Notation) -> Result<Events> {
+    let mut reader = Reader::new(input, notation);
     let mut events = Events::default();
     let mut rules = Rules::default();
     let mut around: Option<(u8, Place)> = None;
@@ -176,6 +176,9 @@ fn key<R: Read>(reader: &mut Reader<R>, place: Place) -> Result<Key> {
         });
     }
     let found = reader.form()?;
+    if let (true, Form::Text(name) | Form::Keyword(name)) = (reader.is_json(), &found) {
+        return Ok(KEYS.iter().find(|(known, _)| known[1..] == **name).map_or(Key::Other, |&(_, key)| key));
+    }
     malformed(place, format!("an operation's keys are keywords, as :type; found {}", shown(&found)))
 }
 
@@ -248,7 +251,7 @@ fn type_of(form: &Form, at: Place) -> Result<u8> {
 fn process_of(form: &Form, at: Place) -> Result<i64> {
     match form {
         Form::Integer(number) if *number >= 0 => Ok(*number),
-        Form::Keyword(name) if **name == *"nemesis" => Ok(NEMESIS),
+        Form::Keyword(name) | Form::Text(name) if **name == *"nemesis" => Ok(NEMESIS),
         other => malformed(at, format!(":process is {}; expected an integer from 0, or :nemesis", shown(other))),
     }
 }

@@ -11,4 +11,4 @@ mod token;
 
 pub use events::{Events, read_events};
 pub use form::Form;
-pub use source::Fault;
+pub use source::{Fault, Notation};

@@ -8,7 +8,7 @@
 use std::io::Read;
 
 use super::form::{Form, shown};
-use super::source::{Place, Result, Source, ends_token, malformed};
+use super::source::{Notation, Place, Result, Source, ends_token, malformed};
 use super::token::{atom, character, tag};
 
 /// Deeper nesting is refused, so that no input exhausts the stack.
@@ -23,8 +23,8 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    pub fn new(input: R) -> Self {
-        Self { source: Source::new(input), forms: 0, depth: 0 }
+    pub fn new(input: R, notation: Notation) -> Self {
+        Self { source: Source::new(input, notation), forms: 0, depth: 0 }
     }
 
     /// Where the next byte stands.
@@ -109,7 +109,10 @@ impl<R: Read> Reader<R> {
         }
         match self.source.peek()? {
             None => malformed(place, "the file ends where a value was expected: it is truncated"),
-            Some(b'"') => Ok(Form::Text(self.source.string()?)),
+            Some(b'"') => {
+                let text = self.source.string()?;
+                if self.is_json() && text.starts_with(':') { keyword(&text, place) } else { Ok(Form::Text(text)) }
+            }
             Some(b'\\') => self.character(place),
             Some(b'[') => Ok(Form::Vector(self.collection(b']')?)),
             Some(b'(') => Ok(Form::List(self.collection(b')')?)),
@@ -119,8 +122,13 @@ impl<R: Read> Reader<R> {
                 malformed(place, format!("`{}` closes nothing here; a value was expected", close as char))
             }
             Some(byte) if ends_token(byte) => malformed(place, format!("the byte 0x{byte:02x} begins no value")),
+            Some(_) if self.is_json() => self.token(|text| if text == "null" { Ok(Form::Nil) } else { atom(text) }),
             Some(_) => self.token(atom),
         }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.source.notation == Notation::Json
     }
 
     fn collection(&mut self, close: u8) -> Result<Vec<Form>> {
@@ -231,6 +239,16 @@ impl<R: Read> Reader<R> {
         self.source.skip_byte();
         Ok(Form::Character(first as char))
     }
+}
+
+/// The keyword that a text of JSON spells; a text with other characters behind its colon is refused.
+fn keyword(text: &str, place: Place) -> Result<Form> {
+    let name = &text[1..];
+    let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.*+!?<>=$&%".contains(&byte));
+    if is_plain && name.starts_with(|first: char| !first.is_ascii_digit()) {
+        return Ok(Form::Keyword(name.into()));
+    }
+    malformed(place, "a text that begins like a keyword")
 }
 
 fn in_space(key: Form, space: &str) -> Form {

@@ -36,8 +36,16 @@ fn continues_character(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
+/// How values are written. JSON is taken for EDN whose colons mean nothing; that it is JSON was found out before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notation {
+    Edn,
+    Json,
+}
+
 pub struct Source<R> {
     input: R,
+    pub notation: Notation,
     chunk: Box<[u8]>,
     buffer: Vec<u8>,
     at: usize,
@@ -48,9 +56,9 @@ pub struct Source<R> {
 }
 
 impl<R: Read> Source<R> {
-    pub fn new(input: R) -> Self {
+    pub fn new(input: R, notation: Notation) -> Self {
         let chunk = vec![0; CHUNK].into();
-        Self { input, chunk, buffer: Vec::new(), at: 0, ended: false, line: 1, column: 0 }
+        Self { input, notation, chunk, buffer: Vec::new(), at: 0, ended: false, line: 1, column: 0 }
     }
 
     /// Where the next byte stands.
@@ -124,6 +132,7 @@ impl<R: Read> Source<R> {
                     self.column = 0;
                 }
                 Some(b' ' | b',' | b'\t' | b'\r' | 0x0c) => self.skip_byte(),
+                Some(b':') if self.notation == Notation::Json => self.skip_byte(),
                 Some(b';') => self.skip_comment()?,
                 other => return Ok(other),
             }

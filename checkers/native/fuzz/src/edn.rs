@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use ::edn::read_events;
+use ::edn::{Notation, read_events};
 
 /// Gives one byte at a time.
 struct Drops<'a>(&'a [u8]);
@@ -17,7 +17,7 @@ impl Read for Drops<'_> {
 }
 
 pub fn try_one(data: &[u8]) {
-    let (whole, drops) = (read_events(data), read_events(Drops(data)));
+    let (whole, drops) = (read_events(data, Notation::Edn), read_events(Drops(data), Notation::Edn));
     match (whole, drops) {
         (Ok(whole), Ok(drops)) => {
             assert_eq!((&whole.line, &whole.column), (&drops.line, &drops.column));
