@@ -79,7 +79,7 @@ _GROUPS: Final = {
     "--format",
     "form",
     metavar="NAME",
-    help="edn, json, porcupine, jsonl or parquet. Default: guessed from its first bytes.",
+    help="edn, json, log, awdit, plume, porcupine, jsonl or parquet. Default: guessed from its first bytes.",
 )
 @click.option("--keyed/--no-keyed", default=None, help="Whether values in EDN are pairs [key value]. Default: guessed.")
 @click.option(
@@ -118,8 +118,8 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     A RUN is judged by its plan; its verdict, JUnit file and report are written again.
 
     A FILE is judged by a model, and nothing is written unless --report says so. It is Jepsen's history.edn or the
-    folder of it, the same operations in JSON, operations as for Porcupine, a history of ours (.parquet or .jsonl), or
-    a table of operations or transactions in Parquet; `-` is standard input.
+    folder of it, its log, the same operations in JSON, operations as for Porcupine, sessions as for AWDIT, reports by
+    client, a history of ours (.parquet or .jsonl), or a table in Parquet; `-` is standard input.
 
     Several files, or a folder of histories: a table with a line for each, and one exit code: 1 if any is invalid, 254
     if any could not be read, 2 if any is unknown.

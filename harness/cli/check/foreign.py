@@ -231,7 +231,22 @@ def judge(path: Path, reading: Reading) -> Judged:
         from fencepost.harness.interchange.formats.initial import with_initial
 
         imported = with_initial(imported, reading.initial, str(path))
-    return judge_imported(imported, path, reading.consistency)
+    judged = judge_imported(imported, path, reading.consistency)
+    broken = judged.judgement.validity is Validity.INVALID
+    return _with_weaker(judged, path, reading) if broken and reading.model is None and path.is_file() else judged
+
+
+def _with_weaker(judged: "JudgedHistory", path: Path, reading: Reading) -> "JudgedHistory":
+    """Say whether the history keeps a model that promises less than the guessed one, which it breaks."""
+    from fencepost.harness.interchange.formats.family import WEAKER
+
+    name = judged.imported.family.name
+    other = WEAKER.get(name)
+    if other is None or judge(path, msgspec.structs.replace(reading, model=other)).judgement.validity != Validity.VALID:
+        return judged
+    note = f"the model {name} was guessed; {other}, which promises less, is kept: --model {other}"
+    imported = msgspec.structs.replace(judged.imported, notes=(*judged.imported.notes, note))
+    return msgspec.structs.replace(judged, imported=imported)
 
 
 def judge_imported(imported: "Imported", path: Path, consistency: str | None) -> JudgedHistory:

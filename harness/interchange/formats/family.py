@@ -98,6 +98,8 @@ FAMILIES: Final = {
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log", "unique-ids")
 #: What stands behind the colon is what it holds at first, as JSON; of a semaphore how many permits it has.
 _WITH_PARAMETER: Final = tuple(name for name, family in FAMILIES.items() if family.checker in registry.OBJECTS)
+#: By model that is guessed, another of the same operations that promises less.
+WEAKER: Final = {"queue": "bag", "bank": "bank-totals", "counter": "eventual-counter"}
 #: Models of transactions: these can be judged by any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)

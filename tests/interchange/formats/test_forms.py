@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.harness.cli.check.foreign import Reading, judge
 from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.judging.stand_alone import judge_foreign
 
@@ -47,6 +48,23 @@ def test_workloads_of_other_tools(
     (verdict,) = judge_foreign(imported, "a.edn").verdicts
     assert (imported.family.name, dict(verdict.anomalies)) == (family, anomalies)
     assert (verdict.validity == "invalid") == bool(anomalies)
+
+
+@pytest.mark.parametrize(
+    ("operations", "note"),
+    [
+        ((*_READS, "1|read|nil|{0 50 1 50}"), "the model bank was guessed; bank-totals, which promises less, is kept"),
+        ((*_READS, "1|read|nil|{0 50 1 45}"), None),
+        (("0|enqueue|1|1", "0|enqueue|2|2", "1|dequeue|nil|2", "1|dequeue|nil|1"), "guessed; bag, which promises less"),
+        (("0|enqueue|1|1", "1|dequeue|nil|2"), None),
+    ],
+)
+def test_a_weaker_model_that_is_kept_is_named(tmp_path: Path, operations: tuple[str, ...], note: str | None) -> None:
+    (tmp_path / "a.edn").write_text(_lines(*operations))
+    judged = judge(tmp_path / "a.edn", Reading())
+    assert judged.judgement.validity == "invalid"
+    assert ("promises less" in str(judged.introduction())) == (note is not None)
+    assert note is None or note in str(judged.introduction())
 
 
 @pytest.mark.parametrize(
