@@ -236,12 +236,12 @@ def check_registers(
     """
 
 def check_model(
-    subject: _Column,
-    kind: _Column,
-    reads: _Column,
-    invoked: _Column,
-    returned: _Column,
+    subject: list[int],
+    kind: list[int],
+    invoked: list[int],
+    returned: list[int],
     calls: Sequence[tuple[str, Any, Any]],
+    reads: list[bool],
     step: Callable[[Any, str, Any, Any], Any],
     initial: Any,
     wrong: Callable[[int, Any], BaseException] | None,

@@ -9,7 +9,7 @@ lacking an element, so only those count whose mode the system promises to be cur
 shown before was in the store: what lost it came later, and is not the act of whoever acknowledged it.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -43,15 +43,23 @@ def not_failed(operations: Iterable[Operation]) -> list[Operation]:
 
 
 def exposed(
-    objects: Iterable[Sequence[Operation]], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
+    objects: Iterable[Sequence[Operation]], changes: Collection[str] | None = None, tells: Collection[str] | None = None
 ) -> list[Operation]:
-    """List the ok operations whose answer could have been proven wrong by others on their object (`exposed_places`)."""
+    """List the ok operations whose answer could have been proven wrong by others on their object (`exposed_places`).
+
+    `changes` and `tells` are functions; None: all of them.
+    """
     objects = list(map(not_failed, objects))
     kept = [op for operations in objects for op in operations]
+
+    def of(functions: Collection[str] | None) -> _Flags:
+        every = np.ones(len(kept), np.bool_)
+        return every if functions is None else np.array([op.f in functions for op in kept], np.bool_)
+
     places = exposed_places(
         key=np.repeat(np.arange(len(objects)), [len(operations) for operations in objects]),
-        changes=np.array([changes(op) for op in kept], np.bool_),
-        tells=np.array([tells(op) for op in kept], np.bool_),
+        changes=of(changes),
+        tells=of(tells),
         invoked=np.array([op.invoke_index for op in kept], np.int64),
         returned=np.array([answered(op) if is_ok(op) else UNANSWERED for op in kept], np.int64),
     )

@@ -106,7 +106,7 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     proofs = list[VerdictProof]()
     if not findings and not unfinished and not contradictions:
         proofs, contradictions = _orders(kind.name, groups, answers)
-    seen = exposed(groups.values(), lambda op: op.f in kind.changes, lambda op: op.f in kind.tells)
+    seen = exposed(groups.values(), kind.changes, kind.tells)
     counted = [op for operations in groups.values() for op in operations]
     more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
     name = kind.name.partition(":")[0]
@@ -161,14 +161,16 @@ def _explained(kind: Kind, part: str | None, answer: Answer, calls: Calls) -> Fi
     return Finding(about=0, anomaly=anomaly, operations=(failed, *beside[:8]), steps=tuple(filter(None, steps)))
 
 
-def search_words(answer: Answer, beside: Sequence[Operation], states: Sequence[str]) -> list[str]:
-    """What a search says of what it refused."""
+def search_words(
+    answer: Answer, beside: Sequence[Operation], states: Sequence[str], subject: str = "There"
+) -> list[str]:
+    """What a search says of what it refused; `subject` can be only in these states."""
     sentences = [
         f"Up to its answer {len(answer.order)} operations are explained by one order; in no order may it come next."
     ]
     if states:
         more = "" if len(states) <= _NAMED_MAX and not answer.more_states else ", or others"
-        sentences.append(f"There can be only {' or '.join(states[:_NAMED_MAX])}{more}.")
+        sentences.append(f"{subject} can be only {' or '.join(states[:_NAMED_MAX])}{more}.")
     if beside:
         names = "; ".join(describe(op) for op in beside[:_NAMED_MAX])
         more_open = len(beside) - _NAMED_MAX

@@ -4,11 +4,9 @@ Before that, calls of unknown outcome are removed whose fate other calls decide:
 left out of any order; if only one call can have made what a returned call saw, it took effect before that return.
 """
 
+import gc
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
-
-import msgspec
-import numpy as np
 
 from fencepost.checkers import _core
 from fencepost.checkers.facts.positions import answered, is_ok
@@ -21,7 +19,7 @@ S = TypeVar("S", bound=Hashable)
 #: A call of `step` costs microseconds; the search asks once for each state and call, and remembers the answer.
 ASKED_MAX = 5_000_000
 #: Of each object before all others had their turn.
-ASKED_FIRST = 20_000
+ASKED_FIRST = 2_000
 #: Between two events there is room for calls that must have taken effect before the second.
 _ROOM = 1 << 20
 
@@ -50,14 +48,14 @@ class Answer(NamedTuple):
         return self.result.states_count > len(self.result.states)
 
 
-class _Row(msgspec.Struct):
-    """`seen_by`: who is refused where this passes in no order."""
+class _Row(NamedTuple):
+    """`seen_by`: who is refused where this passes in no order, if that is another."""
 
     op: Operation
     call: Call
     invoked: int
     returned: int
-    seen_by: tuple[Operation, Call]
+    seen_by: tuple[Operation, Call] | None = None
 
 
 def search(
@@ -78,58 +76,71 @@ def search(
 
     Cost: exponential in the number of concurrent calls at worst; at most `ASKED_MAX` calls of `step`.
     """
-    rows = [_reduced(model, calls) for calls in subjects.values()]
+    collects = gc.isenabled()
+    # Rows and calls hold no cycles, and the collector would only go through them again and again.
+    gc.disable()
+    try:
+        return _searched(model, subjects, budget, wrong, same)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _searched(
+    model: Steps,
+    subjects: Mapping[S, Calls],
+    budget: SearchBudget,
+    wrong: Wrong | None,
+    same: Callable[[Call], Hashable],
+) -> dict[S, Answer]:
     kinds: dict[Hashable, int] = {}
     calls: list[Call] = []
     first: list[Operation] = []
-    columns: list[tuple[int, int, bool, int, int]] = []
-    for at, own in enumerate(rows):
-        for row in own:
-            number = kinds.setdefault(same(row.call), len(calls))
+    rows: list[_Row] = []
+    subject, kind, invoked, returned = list[int](), list[int](), list[int](), list[int]()
+    for at, own in enumerate(subjects.values()):
+        for row in _reduced(model, own):
+            _, call, begin, end, _ = row
+            number = kinds.setdefault(same(call), len(calls))
             if number == len(calls):
-                calls.append(row.call)
-                first.append(row.op)
-            columns.append((at, number, _reads_only(model, row.call), row.invoked, row.returned))
-    table = np.array(columns, np.int64).reshape(len(columns), 5)
-    subject, kind, reads, invoked, returned = (np.ascontiguousarray(table[:, i]) for i in range(5))
+                calls.append(call)
+                first.append(row[0])
+            rows.append(row)
+            subject.append(at)
+            kind.append(number)
+            invoked.append(begin)
+            returned.append(end)
+    is_read = model.reads_only if isinstance(model, Kind) else lambda call: call.f in model.reads
     results = _core.check_model(
         subject,
         kind,
-        reads,
         invoked,
         returned,
         calls,
+        list(map(is_read, calls)),
         model.step,
         model.init(),
         None if wrong is None else lambda kind, what: wrong(first[kind], what),
-        subjects=len(rows),
+        subjects=len(subjects),
         asked=ASKED_MAX,
         asked_first=ASKED_FIRST,
         steps=budget.steps,
         memory_bytes=budget.memory_bytes,
         wall_s=budget.wall_s,
     )
-    every = [row for own in rows for row in own]
     return {
         one: Answer(
             result,
-            [every[i].op for i in result.order],
-            None if result.failed is None else every[result.failed].seen_by,
-            [every[i].op for i in result.open],
+            [rows[i].op for i in result.order],
+            None if result.failed is None else (refused := rows[result.failed]).seen_by or (refused.op, refused.call),
+            [rows[i].op for i in result.open],
         )
         for one, result in zip(subjects, results, strict=True)
     }
 
 
-def _reads_only(model: Steps, call: Call) -> bool:
-    return model.reads_only(call) if isinstance(model, Kind) else call.f in model.reads
-
-
 def _reduced(model: Steps, calls: Calls) -> list[_Row]:
-    rows = [
-        _Row(op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1, (op, call))
-        for op, call in calls
-    ]
+    rows = [_Row(op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1) for op, call in calls]
     if not isinstance(model, Kind) or all(row.returned >= 0 for row in rows):
         return rows
     while True:
@@ -159,6 +170,6 @@ def _kept(
         by = [one for one in by if one.returned > row.invoked]
         if by:
             first = min(by, key=lambda one: one.returned)
-            yield msgspec.structs.replace(row, returned=first.returned - 1, seen_by=first.seen_by)
+            yield row._replace(returned=first.returned - 1, seen_by=first.seen_by or (first.op, first.call))
         elif any(token in seen for token in made):
             yield row

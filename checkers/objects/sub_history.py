@@ -195,11 +195,13 @@ class Several(frozenset[Any]):
 def determined(model: Steps) -> Callable[[Any, Call], Any]:
     """The model's `step`, by one state where it returns a list: `Several`."""
 
+    ask = model.step
+
     def step(state: Any, call: Call) -> Any:
         if type(state) is not Several:
-            after = model.step(state, *call)
-            return several(after) if type(after) is list else after
-        ways = [model.step(each, *call) for each in state]
+            after = ask(state, *call)
+            return after if type(after) is not list else several(after)
+        ways = [ask(each, *call) for each in state]
         return several([one for after in ways for one in (after if type(after) is list else [after])])
 
     def several(states: list[Any]) -> Any:

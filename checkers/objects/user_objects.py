@@ -27,6 +27,7 @@ from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations with another before or behind them"
 
+_PLAIN: Final = frozenset({int, str, bool, type(None)})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     flaws = [_flaw(name, answer) for answer in answers.values() if answer.failed is not None]
     stops = [Stop(answer.result.stop) for answer in answers.values() if answer.result.stop is not None]
     operations = [op for group in groups.values() for op, _ in group]
-    seen = exposed([[op for op, _ in group] for group in groups.values()], lambda op: True, lambda op: True)
+    seen = exposed([op for op, _ in group] for group in groups.values())
     more = f"; {len(stops)} more were not finished" if stops else ""
     ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
@@ -145,19 +146,23 @@ class _Asked:
     def search(self, groups: Mapping[Hashable, Calls], budget: SearchBudget) -> dict[Hashable, Answer]:
         """The search's word on each object; each order is confirmed by asking the model again."""
         answers = search(self, groups, budget, wrong=self._fault, same=text)
-        step, initial = determined(self), self.init()
+        ask, initial = determined(self), self.init()
         for subject, answer in answers.items():
             if answer.result.stop is None and answer.failed is None:
                 calls, state = {op.invoke_index: call for op, call in groups[subject]}, initial
                 for op in answer.order:
-                    try:
-                        state = step(state, calls[op.invoke_index])
-                    except (Exception, SystemExit) as error:
-                        raise self._fault(op, error) from None
-                    if state is None:
-                        what = f"step() answered otherwise when it was asked again for {describe(op)}"
-                        raise _wrong(self._name, what)
+                    state = self._again(ask, state, op, calls[op.invoke_index])
         return answers
+
+    def _again(self, ask: Callable[[Any, Call], Any], state: Any, op: Operation, call: Call) -> Any:
+        """The state after a call of an order that was found, when the model is asked once more."""
+        try:
+            after = ask(state, call)
+        except (Exception, SystemExit) as error:
+            raise self._fault(op, error) from None
+        if after is None:
+            raise _wrong(self._name, f"step() answered otherwise when it was asked again for {describe(op)}")
+        return after
 
     def _fault(self, op: Operation, what: BaseException | str) -> BaseException:
         if isinstance(what, str):
@@ -173,7 +178,7 @@ def _flaw(name: str, answer: Answer) -> Finding:
     failed, _ = answer.failed
     beside = [op for op in answer.open if op is not failed]
     states = _guarded(name, lambda: [repr(state)[:80] for state in answer.states], "the repr of a state")
-    sentences = search_words(answer, beside, list(dict.fromkeys(states)))
+    sentences = search_words(answer, beside, list(dict.fromkeys(states)), "The state")
     steps = (f"{describe(failed)} {times(failed)}.", *sentences)
     return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *beside[:8]), steps=steps)
 
@@ -194,6 +199,9 @@ def _wrong(name: str, message: str) -> UsageError:
     )
 
 
-def text(call: Call) -> tuple[str, bytes, bytes | None]:
+def text(call: Call) -> Hashable:
     """The call as something that can be looked up: equal where it is equal as JSON."""
-    return call.f, _ENCODER.encode(call.value), None if call.result is UNKNOWN else _ENCODER.encode(call.result)
+    f, value, result = call
+    if type(value) in _PLAIN and type(result) in _PLAIN:
+        return f, type(value), value, type(result), result
+    return f, _ENCODER.encode(value), None if result is UNKNOWN else _ENCODER.encode(result)

@@ -171,7 +171,7 @@ def test_the_reads_of_a_single_client_are_put_to_the_test(words: tuple[str, ...]
         for i, (f, value) in enumerate(word.split() for word in words)
     ]
     operations = _history(told).operations
-    found = exposed([operations], lambda op: op.f == "write", lambda op: op.f == "read")
+    found = exposed([operations], {"write"}, {"read"})
     assert found == [op for op in operations if op.f == "read"]
     (verdict,) = registers.check(_history(told), facts(thresholds=Thresholds(exposure_min=1)))
     assert verdict.validity is Validity.VALID
@@ -179,4 +179,4 @@ def test_the_reads_of_a_single_client_are_put_to_the_test(words: tuple[str, ...]
 
 def test_reads_of_what_nobody_changes_test_nothing() -> None:
     told = [Told("read", 0, 0, 0, 0, 1), Told("read", 0, 0, 1, 2, 3)]
-    assert exposed([_history(told).operations], lambda op: op.f == "write", lambda op: op.f == "read") == []
+    assert exposed([_history(told).operations], {"write"}, {"read"}) == []

@@ -31,7 +31,7 @@ def test_a_model_judges(tmp_path: Path, capsys: Any, name: str) -> None:
     assert code == 0 and "VALID: 4 operations" in out and f"model {model}" in err
     code, out, _ = run(capsys, tmp_path, _INVALID, "--model", model)
     assert code == 1 and "1 history that no order explains" in out
-    assert "pop by process 1" in out and "There can be only (1, 2)." in out
+    assert "pop by process 1" in out and "The state can be only (1, 2)." in out
     assert run(capsys, tmp_path, edn("0 push 1", "0 :info", "1 pop", "1 :ok 1"), "--model", model)[0] == 2
 
 
@@ -58,7 +58,7 @@ def test_a_model_names_its_objects_and_its_reads(tmp_path: Path, capsys: Any) ->
     assert run(capsys, tmp_path, edn(*valid), "--model", model)[0] == 0
     wrong = edn(*valid, *both('2 peek ["b" nil] -> 1'))
     code, out, _ = run(capsys, tmp_path, wrong, "--model", model)
-    assert code == 1 and "peek of" in out and "There can be only (2,)." in out
+    assert code == 1 and "peek of" in out and "The state can be only (2,)." in out
 
 
 def test_one_object_that_is_wrong_decides(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -13,8 +12,6 @@ use limits::Deadline;
 use search::Finding;
 use search::history::{Function, NEVER, Op};
 use search::objects::judge::{Judged, Spending, judge_objects};
-
-type Column<'py> = PyReadonlyArray1<'py, i64>;
 
 /// The result of the search for one object. It names calls by their rows.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
@@ -35,17 +32,17 @@ pub struct ObjectResult {
 ///
 /// A function has one parameter for each column, with the column's name in Python.
 #[pyfunction]
-#[pyo3(signature = (subject, kind, reads, invoked, returned, calls, step, initial, wrong, *, subjects, asked, asked_first, steps,
+#[pyo3(signature = (subject, kind, invoked, returned, calls, reads, step, initial, wrong, *, subjects, asked, asked_first, steps,
                     memory_bytes, wall_s))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_model(
     py: Python<'_>,
-    subject: Column<'_>,
-    kind: Column<'_>,
-    reads: Column<'_>,
-    invoked: Column<'_>,
-    returned: Column<'_>,
+    subject: Vec<i64>,
+    kind: Vec<i64>,
+    invoked: Vec<i64>,
+    returned: Vec<i64>,
     calls: Vec<(Py<PyAny>, Py<PyAny>, Py<PyAny>)>,
+    reads: Vec<bool>,
     step: Py<PyAny>,
     initial: Py<PyAny>,
     wrong: Option<Py<PyAny>>,
@@ -56,14 +53,12 @@ pub fn check_model(
     memory_bytes: usize,
     wall_s: f64,
 ) -> PyResult<Vec<ObjectResult>> {
-    let columns = [&subject, &kind, &reads, &invoked, &returned].map(|column| column.as_slice());
-    let [subject, kind, reads, invoked, returned] = columns;
-    let (subject, kind, reads, invoked, returned) = (subject?, kind?, reads?, invoked?, returned?);
-    if [kind, reads, invoked, returned].iter().any(|column| column.len() != subject.len()) || subject.len() >= 1 << 30 {
+    let lengths = [kind.len(), invoked.len(), returned.len()];
+    let differ = lengths.iter().any(|&length| length != subject.len()) || reads.len() != calls.len();
+    if differ || subject.len() >= 1 << 30 {
         return Err(PyValueError::new_err("the columns differ in length, or have more than 2^30 rows"));
     }
     let mut subhistories: Vec<Vec<Op>> = vec![Vec::new(); subjects];
-    let mut reading = vec![false; calls.len()];
     for row in 0..kind.len() {
         let place = |number: i64, among: usize| usize::try_from(number).ok().filter(|&place| place < among);
         let (Some(at), Some(call)) = (place(subject[row], subjects), place(kind[row], calls.len())) else {
@@ -71,17 +66,16 @@ pub fn check_model(
         };
         let returned = if returned[row] < 0 { NEVER } else { returned[row] };
         let (id, invoked) = (row as u32, invoked[row]);
-        reading[call] = reads[row] != 0;
         subhistories[at].push(Op { id, blame: id, function: Function::Call, a: call as u32, b: 0, invoked, returned });
     }
     subhistories.iter_mut().for_each(|ops| ops.sort_by_key(|op| op.invoked));
     let numbers = PyDict::new(py);
     numbers.set_item(&initial, 0)?;
     let met = Met { states: vec![State::One(initial)], sets: HashMap::new(), numbers: numbers.unbind(), raised: None };
-    let caller = Caller { calls, step, wrong, reads: &reading, met: Mutex::new(met) };
+    let caller = Caller { calls, step, wrong, reads: &reads, met: Mutex::new(met) };
     let judged = attend(py, wall_s, true, |deadline| {
         let ask = |state, call| caller.ask(state, call, deadline);
-        judge_objects(ask, &reading, &subhistories, &Spending { asked, asked_first, steps, memory_bytes, deadline })
+        judge_objects(ask, &reads, &subhistories, &Spending { asked, asked_first, steps, memory_bytes, deadline })
     });
     let met = caller.met.into_inner().unwrap_or_else(PoisonError::into_inner);
     match met.raised {

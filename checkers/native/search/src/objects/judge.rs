@@ -11,7 +11,7 @@ use limits::{Deadline, Defect, Limits, Stop, catch};
 /// States that are shown of an object that was refuted.
 const SHOWN_MAX: usize = 64;
 /// How much more each object may ask each time that it did not suffice.
-const ASKED_GROW: u64 = 16;
+const ASKED_GROW: u64 = 4;
 
 pub struct Spending {
     /// Questions to the caller, which cost most; of one object at first.
@@ -40,7 +40,7 @@ impl Judged {
 /// Judge each of `subhistories`, sorted by invocation, by what `ask` says of a state and a call.
 ///
 /// Every one gets an equal share of the steps, and may ask little. Then those that ran out go on with a share of what
-/// is left, until none is, or one is refuted: then the verdict stands.
+/// is left, until none is, or one is refuted: then the verdict stands, and the others are left as they are.
 pub fn judge_objects(
     ask: impl Fn(u32, u32) -> Option<u32> + Sync,
     reads: &[bool],
@@ -65,6 +65,9 @@ pub fn judge_objects(
             asked -= may - table.allow(0);
             steps = steps.saturating_sub(judged.steps);
             results[at] = judged;
+            if most > budget.asked_first && matches!(results[at].finding, Finding::Refuted { .. }) {
+                break;
+            }
         }
         waiting.retain(|&at| matches!(results[at].finding, Finding::Stopped(Stop::Steps)));
         let refuted = results.iter().any(|judged| matches!(judged.finding, Finding::Refuted { .. }));
