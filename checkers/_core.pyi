@@ -31,6 +31,8 @@ __all__ = [
 ]
 
 _Column = NDArray[np.int64]
+#: The columns of `checkers.transactions.columns`, in its order.
+_Transactions = Sequence[_Column]
 _Stop = Literal["steps", "memory", "deadline", "interrupted", "contradicted"]
 
 @final
@@ -265,16 +267,7 @@ def check_model(
     """
 
 def check_list_append(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    first: _Column,
-    kind: _Column,
-    key: _Column,
-    value: _Column,
-    start: _Column,
-    elements: _Column,
+    columns: _Transactions,
     *,
     realtime: bool,
     steps: int,
@@ -296,14 +289,7 @@ def check_list_append(
     """
 
 def check_rw_register(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    first: _Column,
-    kind: _Column,
-    key: _Column,
-    value: _Column,
+    columns: _Transactions,
     *,
     realtime: bool,
     wfr: bool,
@@ -351,16 +337,7 @@ class WeakReport:
         """Neither: what ended the search, as in `KeyResult`; None where the search is not a complete one."""
 
 def check_weak_isolation(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    first: _Column,
-    kind: _Column,
-    key: _Column,
-    value: _Column,
-    start: _Column,
-    elements: _Column,
+    columns: _Transactions,
     *,
     lists: bool,
     level: str,
@@ -378,16 +355,7 @@ def check_weak_isolation(
     """
 
 def transaction_chances(
-    process: _Column,
-    outcome: _Column,
-    invoked: _Column,
-    completed: _Column,
-    first: _Column,
-    kind: _Column,
-    key: _Column,
-    value: _Column,
-    start: _Column,
-    elements: _Column,
+    columns: _Transactions,
     *,
     lists: bool,
 ) -> dict[str, int]:

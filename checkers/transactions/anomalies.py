@@ -30,7 +30,7 @@ from fencepost.checkers.findings.finding import Conclusion, Doubt, conclude, con
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
-from fencepost.checkers.transactions.native import Assumed, cycles_of, judge_lists, judge_registers
+from fencepost.checkers.transactions.native import Assumed, call_core, cycles_of
 from fencepost.checkers.transactions.rules import chances_of, rules_of
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import Contradiction, unknown_choice
@@ -122,11 +122,14 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     _known(model)
     if (verdict := _by_itself(columns, model, lists=True)) is not None:
         return verdict
-    report = judge_lists(columns, sessions=False, realtime=True, steps=steps, realtime_cycles=asks_for_real_time(model))
+    check, timed = _core.check_list_append, asks_for_real_time(model)
+    report = call_core(columns, check, sessions=False, realtime=True, steps=steps, realtime_cycles=timed)
     findings = TransactionFindings(columns, lists=True)
     findings.take(report)
     findings.take_cycles(cycles_of(report))
-    return _verdict(columns, model, report, findings, lambda **kept: judge_lists(columns, steps=0, **kept), lists=True)
+    return _verdict(
+        columns, model, report, findings, lambda **kept: call_core(columns, check, steps=0, **kept), lists=True
+    )
 
 
 def check_register(
@@ -168,15 +171,12 @@ def check_register(
     last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     timed = asks_for_real_time(model)
-    report = judge_registers(
-        columns,
-        vouched,
-        sessions=False,
-        realtime=True,
-        steps=steps,
-        realtime_cycles=timed,
-        thorough=last and timed,
-    )
+
+    def judge(assumed: Assumed, **options: object) -> _core.TransactionReport:
+        return call_core(columns, _core.check_rw_register, **assumed._asdict(), **options)
+
+    kept = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
+    report = judge(vouched, **kept, thorough=last and timed)
     findings.take(report)
     findings.take_cycles(cycles_of(report))
     if not last and report.order is None:
@@ -187,16 +187,14 @@ def check_register(
             else ("strong-session-snapshot-isolation", "-process")
         )
         if base not in findings.ruled_out():
-            report = judge_registers(
-                columns, inferred, sessions=False, realtime=True, steps=steps, realtime_cycles=timed
-            )
+            report = judge(inferred, **kept)
             findings.take_cycles(cycles_of(report), suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
         assumed = vouched._replace(
             sequential=vouched.sequential or sessions, linearizable=vouched.linearizable or realtime
         )
-        return judge_registers(columns, assumed, sessions=sessions, realtime=realtime, steps=0)
+        return judge(assumed, sessions=sessions, realtime=realtime, steps=0)
 
     return _verdict(columns, model, report, findings, ask, lists=False)
 

@@ -1,6 +1,7 @@
 """Calls of the native core that judge transactions: its errors translated, its answers as values."""
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -9,6 +10,8 @@ from fencepost.checkers.findings.impossible import named
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import CycleProof, CycleStep
 from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory
+
+_Report = TypeVar("_Report")
 
 RULE: Final = "every value may be written to a key once only"
 _ONCE: Final = "write each value to a key once, so that a read shows which transaction wrote what it returned"
@@ -52,53 +55,15 @@ class Assumed(NamedTuple):
     linearizable: bool = False
 
 
-def judge_lists(
-    columns: TransactionColumns, *, sessions: bool, realtime: bool, steps: int, realtime_cycles: bool = True
-) -> _core.TransactionReport:
-    """Judge lists natively (`_core.check_list_append`).
+def call_core(columns: TransactionColumns, check: Callable[..., _Report], **options: object) -> _Report:
+    """Call a function of the native core on these columns.
 
     Raises:
         MalformedHistory: columns that mean nothing.
         Contradiction: the native core does not confirm its own answer.
     """
     try:
-        return _core.check_list_append(
-            *columns.native(),
-            sessions=sessions,
-            realtime=realtime,
-            realtime_cycles=realtime_cycles,
-            steps=steps,
-        )
-    except ValueError as error:
-        raise _refusal(error, columns) from error
-    except RuntimeError as error:
-        raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
-
-
-def judge_registers(
-    columns: TransactionColumns,
-    assumed: Assumed,
-    *,
-    sessions: bool,
-    realtime: bool,
-    steps: int,
-    realtime_cycles: bool = True,
-    thorough: bool = True,
-) -> _core.TransactionReport:
-    """Judge registers natively (`_core.check_rw_register`).
-
-    Raises: as `judge_lists`.
-    """
-    try:
-        return _core.check_rw_register(
-            *columns.native()[:8],
-            sessions=sessions,
-            realtime=realtime,
-            realtime_cycles=realtime_cycles,
-            thorough=thorough,
-            steps=steps,
-            **assumed._asdict(),
-        )
+        return check(columns.native(), **options)
     except ValueError as error:
         raise _refusal(error, columns) from error
     except RuntimeError as error:

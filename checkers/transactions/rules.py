@@ -13,6 +13,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.findings.finding import rule
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.exhaustion import ALL, TRANSACTIONS_MAX
+from fencepost.checkers.transactions.native import call_core
 from fencepost.harness.verdict import Rule
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
 
@@ -71,7 +72,7 @@ def chances_of(columns: TransactionColumns, *, lists: bool) -> dict[str, int]:
 
     `tested`: reads of ok transactions that another transaction could have contradicted, since it writes their key.
     """
-    return _core.transaction_chances(*columns.native(), lists=lists)
+    return call_core(columns, _core.transaction_chances, lists=lists)
 
 
 def rules_of(model: str, chances: Mapping[str, int], *, lists: bool, transactions: int) -> tuple[Rule, ...]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
+from fencepost.checkers.transactions.native import call_core
 from fencepost.checkers.transactions.proof import CycleStep, ListProof, RegisterProof
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.verdict import Stop
@@ -71,7 +72,16 @@ def order_of_commits(columns: TransactionColumns, model: str, *, lists: bool, st
         Contradiction: the native core does not confirm its own answer.
     """
     level, sessions = COMMITS[model]
-    return _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps, wall_s=_WALL_S)
+    return call_core(
+        columns,
+        _core.check_weak_isolation,
+        lists=lists,
+        level=level,
+        sessions=sessions,
+        realtime=False,
+        steps=steps,
+        wall_s=_WALL_S,
+    )
 
 
 def commits(
@@ -107,36 +117,20 @@ def schedule(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray
     Else what ended the search; None where it came to its end, which is no proof that there are none.
     """
     sessions, realtime = SNAPSHOTS[model]
-    report = _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime, steps=STEPS)
+    report = call_core(
+        columns,
+        _core.check_weak_isolation,
+        lists=lists,
+        level="snapshot",
+        sessions=sessions,
+        realtime=realtime,
+        steps=STEPS,
+    )
     return _stop_of(report) if report.order is None else report.order
 
 
 def _stop_of(report: _core.WeakReport) -> Stop | None:
     return None if report.stop is None else Stop(report.stop)
-
-
-def _ask(
-    columns: TransactionColumns,
-    *,
-    lists: bool,
-    level: str,
-    sessions: bool,
-    realtime: bool,
-    steps: int,
-    wall_s: float = 60.0,
-) -> _core.WeakReport:
-    try:
-        return _core.check_weak_isolation(
-            *columns.native(),
-            lists=lists,
-            level=level,
-            sessions=sessions,
-            realtime=realtime,
-            steps=steps,
-            wall_s=wall_s,
-        )
-    except RuntimeError as error:
-        raise Contradiction(f"the native checker of transactions does not confirm its answer: {error}") from error
 
 
 def _name(level: str, steps: tuple[CommitStep, ...]) -> str:

@@ -234,8 +234,9 @@ def test_one_edge_between_transactions_is_something_to_judge() -> None:
 )
 @pytest.mark.parametrize("check", [check_list_append, check_register])
 def test_malformed_histories_are_refused(check: Check, rows: tuple[str, ...], said: str) -> None:
-    with pytest.raises(MalformedHistory, match=said):
-        check(columns(told(*rows)))
+    for model in (STRICT, "causal"):
+        with pytest.raises(MalformedHistory, match=said):
+            check(columns(told(*rows)), model=model)
 
 
 @pytest.mark.parametrize("column", ["outcome", "first", "kind", "key", "start"])
@@ -243,8 +244,9 @@ def test_malformed_columns_are_refused(column: str) -> None:
     given = columns(told("ax1", "rx1"))
     for wrong in (np.array([9, 9, 9], dtype=np.int64), np.array([], dtype=np.int64), np.array([-1, 0], dtype=np.int64)):
         changed: dict[str, Any] = {column: wrong}
-        with pytest.raises(MalformedHistory):
-            check_list_append(replace(given, **changed))
+        for model in (STRICT, "causal"):
+            with pytest.raises(MalformedHistory):
+                check_list_append(replace(given, **changed), model=model)
 
 
 def test_an_unknown_model_is_refused() -> None:
@@ -400,11 +402,11 @@ def test_contended_registers_that_keep_real_time_only_roughly_are_serializable(b
 def test_a_search_for_an_order_ends_with_its_time() -> None:
     shape = Shape(transactions=6000, clients=20, keys=3, per_key=10**6, info=0.05, lists=False)
     c = columns(simulated(random.Random(0), shape))
-    given = (c.process, c.outcome, c.invoked, c.completed, c.first, c.kind, c.key, c.value)
+    given = c.native()
 
     def found(wall_s: float) -> bool:
         report = _core.check_rw_register(
-            *given, realtime=True, wfr=True, sequential=False, linearizable=False, steps=10**8, wall_s=wall_s
+            given, realtime=True, wfr=True, sequential=False, linearizable=False, steps=10**8, wall_s=wall_s
         )
         return report.order is not None
 
@@ -603,9 +605,9 @@ def test_a_spent_budget_leaves_the_verdict() -> None:
 @pytest.mark.parametrize("realtime", [False, True])
 def test_the_search_of_cycles_says_what_ended_it(realtime: bool) -> None:
     c = columns(ring("rw", 2_000))
-    given = (c.process, c.outcome, c.invoked, c.completed, c.first, c.kind, c.key, c.value, c.start, c.elements)
-    spent = _core.check_list_append(*given, realtime=realtime, steps=1_000)
-    late = _core.check_list_append(*given, realtime=realtime, steps=10**9, wall_s=0.0)
-    whole = _core.check_list_append(*given, realtime=realtime, steps=10**9)
+    given = c.native()
+    spent = _core.check_list_append(given, realtime=realtime, steps=1_000)
+    late = _core.check_list_append(given, realtime=realtime, steps=10**9, wall_s=0.0)
+    whole = _core.check_list_append(given, realtime=realtime, steps=10**9)
     assert (spent.stop, late.stop, whole.stop) == (Stop.STEPS, Stop.DEADLINE, None)
     assert "G2-item" in spent.unfinished and "G2-item" in late.unfinished and not whole.unfinished

@@ -21,9 +21,24 @@ type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
 type WeakStepRow = (StepRow, i64, Vec<StepRow>);
 type CycleRow = (&'static str, bool, Vec<StepRow>);
 
-/// Make the input from these columns and from slices that are borrowed already.
-macro_rules! borrowed {
-    ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
+/// The columns of `transactions::Input`, in its order.
+type Columns<'py> = [Column<'py>; 10];
+
+fn input<'a>(columns: &'a Columns<'_>) -> PyResult<Input<'a>> {
+    let [process, outcome, invoked, completed, first, kind, key, value, start, elements] =
+        columns.each_ref().map(|column| column.as_slice());
+    Ok(Input {
+        process: process?,
+        outcome: outcome?,
+        invoked: invoked?,
+        completed: completed?,
+        first: first?,
+        kind: kind?,
+        key: key?,
+        value: value?,
+        start: start?,
+        elements: elements?,
+    })
 }
 
 /// The result for a history of transactions. Rows are rows of the columns; -1: none.
@@ -170,22 +185,12 @@ impl WeakReport {
 /// Look for a commit order that keeps a level of weak isolation.
 #[pyfunction]
 #[pyo3(signature = (
-    process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists, level, sessions, realtime,
-    steps, wall_s=60.0
+    columns, *, lists, level, sessions, realtime, steps, wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_weak_isolation(
     py: Python<'_>,
-    process: Column<'_>,
-    outcome: Column<'_>,
-    invoked: Column<'_>,
-    completed: Column<'_>,
-    first: Column<'_>,
-    kind: Column<'_>,
-    key: Column<'_>,
-    value: Column<'_>,
-    start: Column<'_>,
-    elements: Column<'_>,
+    columns: Columns<'_>,
     lists: bool,
     level: &str,
     sessions: bool,
@@ -193,8 +198,7 @@ pub fn check_weak_isolation(
     steps: u64,
     wall_s: f64,
 ) -> PyResult<WeakReport> {
-    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
-    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let input = input(&columns)?;
     let commits = |level| Asked::Commits { level, sessions };
     let asked = match level {
         "committed" => commits(Level::Committed),
@@ -213,23 +217,9 @@ pub fn check_weak_isolation(
 
 /// Count how often each rule about transactions could have fired, by what that takes.
 #[pyfunction]
-#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists))]
-#[allow(clippy::too_many_arguments)]
-pub fn transaction_chances(
-    process: Column<'_>,
-    outcome: Column<'_>,
-    invoked: Column<'_>,
-    completed: Column<'_>,
-    first: Column<'_>,
-    kind: Column<'_>,
-    key: Column<'_>,
-    value: Column<'_>,
-    start: Column<'_>,
-    elements: Column<'_>,
-    lists: bool,
-) -> PyResult<BTreeMap<&'static str, u64>> {
-    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
-    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+#[pyo3(signature = (columns, *, lists))]
+pub fn transaction_chances(columns: Columns<'_>, lists: bool) -> PyResult<BTreeMap<&'static str, u64>> {
+    let input = input(&columns)?;
     let c = transactions::chances(&input, lists).map_err(PyValueError::new_err)?;
     Ok(BTreeMap::from([
         ("read", c.read),
@@ -251,29 +241,19 @@ pub fn transaction_chances(
 
 /// Judge lists to which transactions append unique values.
 #[pyfunction]
-#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps,
+#[pyo3(signature = (columns, *, realtime, steps,
     sessions=false, realtime_cycles=true, wall_s=60.0))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_list_append(
     py: Python<'_>,
-    process: Column<'_>,
-    outcome: Column<'_>,
-    invoked: Column<'_>,
-    completed: Column<'_>,
-    first: Column<'_>,
-    kind: Column<'_>,
-    key: Column<'_>,
-    value: Column<'_>,
-    start: Column<'_>,
-    elements: Column<'_>,
+    columns: Columns<'_>,
     realtime: bool,
     steps: u64,
     sessions: bool,
     realtime_cycles: bool,
     wall_s: f64,
 ) -> PyResult<TransactionReport> {
-    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
-    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let input = input(&columns)?;
     let kept = kept(sessions, realtime);
     let report = judged(py, wall_s, || transactions::check_lists(&input, kept, realtime_cycles, steps))?;
     Ok(TransactionReport { report })
@@ -282,20 +262,13 @@ pub fn check_list_append(
 /// Judge registers to which transactions write unique values.
 #[pyfunction]
 #[pyo3(signature = (
-    process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
+    columns, *, realtime, wfr, sequential, linearizable, steps,
     sessions=false, realtime_cycles=true, thorough=true, wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_rw_register(
     py: Python<'_>,
-    process: Column<'_>,
-    outcome: Column<'_>,
-    invoked: Column<'_>,
-    completed: Column<'_>,
-    first: Column<'_>,
-    kind: Column<'_>,
-    key: Column<'_>,
-    value: Column<'_>,
+    columns: Columns<'_>,
     realtime: bool,
     wfr: bool,
     sequential: bool,
@@ -306,8 +279,7 @@ pub fn check_rw_register(
     thorough: bool,
     wall_s: f64,
 ) -> PyResult<TransactionReport> {
-    let (start, elements): (&[i64], &[i64]) = (&[], &[]);
-    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
+    let input = input(&columns)?;
     let assumed = Assumed { wfr, sequential, linearizable };
     let kept = kept(sessions, realtime);
     let report =

@@ -133,8 +133,7 @@ fn open<M: Model>(model: &M, ops: &[Op], events: &Events) -> Option<Vec<(Vec<u32
 
 impl<M: Model, B: Bits> Depth<'_, M, B> {
     fn run(&mut self, words: usize) -> Result<Finding<M::State>, Stop> {
-        let first =
-            Config { at: 0, state: self.model.initial(), used: B::empty(words), spent: Spent::NONE };
+        let first = Config { at: 0, state: self.model.initial(), used: B::empty(words), spent: Spent::NONE };
         if self.visit(first) {
             return Ok(self.explained());
         }

@@ -2,21 +2,25 @@
 
 use super::graph::Kind;
 use super::input::{Input, NONE, WRITE};
+use super::weak::Level;
 
 /// A finding about few rows. Which of the fields are set depends on the name; `NONE` where one is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
+    /// Such as `G1a` or `lost-update`.
     pub name: &'static str,
     /// The transactions concerned, the one that shows the anomaly first.
     pub transactions: [u32; 2],
     /// The micro-operations concerned: a read that shows it, then what it is compared with.
     pub ops: [u32; 2],
+    /// Where it shows.
     pub key: u32,
+    /// The value that shows it.
     pub value: i64,
 }
 
 impl Anomaly {
-    pub fn new(name: &'static str, transactions: [u32; 2], ops: [u32; 2], key: usize, value: i64) -> Self {
+    pub(crate) fn new(name: &'static str, transactions: [u32; 2], ops: [u32; 2], key: usize, value: i64) -> Self {
         Self { name, transactions, ops, key: key as u32, value }
     }
 }
@@ -30,6 +34,7 @@ const FORBIDDEN: [&str; 7] =
 /// All anomalies of a history that are no cycles: the first ones of each name, and how many there are.
 #[derive(Clone, Debug, Default)]
 pub struct Anomalies {
+    /// The first ten of each name.
     pub shown: Vec<Anomaly>,
     /// By name, in the order in which they were met.
     pub counts: Vec<(&'static str, usize)>,
@@ -38,7 +43,7 @@ pub struct Anomalies {
 }
 
 impl Anomalies {
-    pub fn new(found: &[Anomaly], input: &Input<'_>, are_lists: bool) -> Self {
+    pub(crate) fn new(found: &[Anomaly], input: &Input<'_>, are_lists: bool) -> Self {
         let mut all = Self::default();
         for anomaly in found {
             let place = all.counts.iter().position(|&(name, _)| name == anomaly.name).unwrap_or_else(|| {
@@ -55,13 +60,11 @@ impl Anomalies {
         all
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
-    }
-
-    /// Whether no order of commits can explain the history.
-    pub fn forbid_commits(&self) -> bool {
-        self.miss_own || self.counts.iter().any(|(name, _)| FORBIDDEN.contains(name))
+    /// Whether no order of commits can explain the history at this level.
+    pub(crate) fn forbid(&self, level: Level) -> bool {
+        let repeats = matches!(level, Level::Atomic | Level::Causal);
+        let is_forbidden = |name| FORBIDDEN.contains(&name) || (repeats && name == "internal");
+        self.miss_own || self.counts.iter().any(|&(name, _)| is_forbidden(name))
     }
 }
 
@@ -78,16 +81,22 @@ fn misses_own(anomaly: &Anomaly, input: &Input<'_>, are_lists: bool) -> bool {
 /// `to`, and `shown_by`: the rows that order the two versions where the two alone do not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// The transaction before.
     pub from: u32,
+    /// The one after.
     pub to: u32,
+    /// Why the one precedes the other.
     pub kind: Kind,
+    /// A micro-operation of `from`, or `NONE`.
     pub from_op: u32,
+    /// One of `to`, or `NONE`.
     pub to_op: u32,
+    /// Micro-operations of any transactions, or `NONE`.
     pub shown_by: [u32; 2],
 }
 
 impl Step {
-    pub fn new(from: u32, to: u32, kind: Kind) -> Self {
+    pub(crate) fn new(from: u32, to: u32, kind: Kind) -> Self {
         Self { from, to, kind, from_op: NONE, to_op: NONE, shown_by: [NONE; 2] }
     }
 }

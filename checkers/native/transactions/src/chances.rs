@@ -24,6 +24,7 @@ pub struct Chances {
     pub read_again: u64,
     /// Reads of keys that a failed transaction writes; and that then (lists) anybody or (registers) the reader writes.
     pub read_of_failed: u64,
+    /// See `read_of_failed`.
     pub update_of_failed: u64,
     /// Reads of keys that another transaction writes twice.
     pub read_of_twice_written: u64,
@@ -31,10 +32,12 @@ pub struct Chances {
     pub read_of_own: u64,
     /// Reads of keys that the reader then writes; and that another transaction reads and then writes, too.
     pub read_before_own_write: u64,
+    /// See `read_before_own_write`.
     pub updates: u64,
     /// Writes of keys that another transaction writes, whose order a read can show; where one of the writers writes
     /// once more, there or elsewhere.
     pub overwritten: u64,
+    /// See `overwritten`.
     pub overwritten_in_two_keys: u64,
 }
 

@@ -13,8 +13,11 @@ use super::input::{Input, Kept, NONE};
 use super::plain_cycles::Room;
 use limits::{Stop, interrupt};
 
+/// A circle of transactions, each of which precedes the next.
 pub struct Cycle {
+    /// Its class, such as `G1c` or `G-single-realtime`.
     pub name: &'static str,
+    /// From the first transaction round to it.
     pub steps: Vec<Step>,
     /// No shorter one exists; false where the budget ended the search before that was certain.
     pub shortest: bool,

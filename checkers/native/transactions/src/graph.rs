@@ -17,7 +17,9 @@ pub enum Kind {
     Wr,
     /// It read a version that precedes one that the other wrote.
     Rw,
+    /// One process made it, and then the other.
     Process,
+    /// It was completed before the other was invoked.
     Realtime,
     /// Out of a virtual node.
     Pass,

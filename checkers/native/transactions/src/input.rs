@@ -19,42 +19,53 @@ pub const NONE: u32 = u32::MAX;
 /// Nodes of the graph are numbered in 29 bits; each transaction may need a few.
 const ROWS_MAX: usize = 1 << 26;
 
-/// The columns of `checkers/transactions/columns.py`, under the same names.
+/// Transactions as columns. One row for each, in any order; its micro-operations are the rows `first[t]` to `first[t + 1]`
+/// of a second table; the list that micro-operation m read is the stretch `start[m]` to `start[m + 1]` of `elements`.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
+    /// The logical process; it has one open transaction at a time.
     pub process: &'a [i64],
+    /// 0 ok, 1 fail (never took effect), 2 info (may have).
     pub outcome: &'a [i64],
+    /// The place of the invocation in one order of all events.
     pub invoked: &'a [i64],
+    /// The place of the completion; looked at only if ok.
     pub completed: &'a [i64],
+    /// The first micro-operation; one more than transactions.
     pub first: &'a [i64],
+    /// 0 write or append, 1 read, 2 read that was never answered.
     pub kind: &'a [i64],
+    /// From 0, below the number of micro-operations.
     pub key: &'a [i64],
+    /// What was written; what a read of a register returned, the least integer for nothing; else 0.
     pub value: &'a [i64],
+    /// Lists: where what was read begins; one more than micro-operations. Registers: empty.
     pub start: &'a [i64],
+    /// The elements of all lists that were read.
     pub elements: &'a [i64],
 }
 
 impl Input<'_> {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.process.len()
     }
 
     /// The micro-operations of transaction `t`.
-    pub fn ops(&self, t: usize) -> std::ops::Range<usize> {
+    pub(crate) fn ops(&self, t: usize) -> std::ops::Range<usize> {
         self.first[t] as usize..self.first[t + 1] as usize
     }
 
     /// The list that micro-operation `m` read.
-    pub fn list(&self, m: usize) -> &[i64] {
+    pub(crate) fn list(&self, m: usize) -> &[i64] {
         &self.elements[self.start[m] as usize..self.start[m + 1] as usize]
     }
 
-    pub fn is_ok(&self, t: usize) -> bool {
+    pub(crate) fn is_ok(&self, t: usize) -> bool {
         self.outcome[t] == OK
     }
 
     /// Every offset, code and length; `lists`: whether reads are of lists.
-    pub fn validate(&self, lists: bool) -> Result<(), String> {
+    pub(crate) fn validate(&self, lists: bool) -> Result<(), String> {
         let (n, m) = (self.process.len(), self.kind.len());
         if n > ROWS_MAX || m > ROWS_MAX {
             return Err(format!("{n} transactions with {m} micro-operations; at most {ROWS_MAX} of each"));
@@ -104,12 +115,12 @@ impl Input<'_> {
         Ok(())
     }
 
-    pub fn keys(&self) -> usize {
+    pub(crate) fn keys(&self) -> usize {
         self.key.iter().max().map_or(0, |&key| key as usize + 1)
     }
 
     /// The transaction of every micro-operation.
-    pub fn owners(&self) -> Vec<u32> {
+    pub(crate) fn owners(&self) -> Vec<u32> {
         let mut owners = vec![0; self.kind.len()];
         for t in 0..self.len() {
             owners[self.ops(t)].fill(t as u32);
@@ -118,7 +129,7 @@ impl Input<'_> {
     }
 
     /// Which writes are the last to their key in their transaction.
-    pub fn finals(&self) -> Vec<bool> {
+    pub(crate) fn finals(&self) -> Vec<bool> {
         let mut finals = vec![false; self.kind.len()];
         let mut later = vec![NONE; self.keys()];
         for t in 0..self.len() {
@@ -134,7 +145,7 @@ impl Input<'_> {
     }
 
     /// Transactions in the order of invocation.
-    pub fn by_invocation(&self) -> Vec<u32> {
+    pub(crate) fn by_invocation(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         if !self.invoked.is_sorted() {
             order.sort_by_key(|&t| self.invoked[t as usize]);
@@ -143,7 +154,7 @@ impl Input<'_> {
     }
 
     /// Transactions that happened in the order of completion, those of unknown outcome last.
-    pub fn by_completion(&self, happened: &[bool]) -> Vec<u32> {
+    pub(crate) fn by_completion(&self, happened: &[bool]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.len() as u32).filter(|&t| happened[t as usize]).collect();
         let end = |t: u32| if self.is_ok(t as usize) { self.completed[t as usize] } else { i64::MAX };
         order.sort_unstable_by_key(|&t| (end(t), t));
@@ -151,7 +162,7 @@ impl Input<'_> {
     }
 
     /// The transaction that the same process completed last before each one; a process has one open at a time.
-    pub fn predecessors(&self, by_invocation: &[u32]) -> Result<Vec<u32>, String> {
+    pub(crate) fn predecessors(&self, by_invocation: &[u32]) -> Result<Vec<u32>, String> {
         let mut before = vec![NONE; self.len()];
         let least = self.process.iter().copied().min().unwrap_or(0);
         let most = self.process.iter().copied().max().unwrap_or(0);
@@ -185,6 +196,7 @@ fn offsets(name: &str, given: &[i64], rows: usize, end: usize) -> Result<(), Str
 /// What an order or a schedule of transactions keeps beside what was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
+    /// What was read, alone.
     Nothing,
     /// A transaction comes after the one before it of the same process; in a schedule, it starts after that one committed.
     Process,

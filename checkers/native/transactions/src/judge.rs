@@ -15,21 +15,26 @@ use super::weak::{Isolation, Level, Weak};
 use super::{greedy, realtime, replay};
 use limits::{Defect, Stop, interrupt};
 
-/// What the native core hands over. Rows are transactions and micro-operations of the input.
+/// What a history shows. Rows are transactions and micro-operations of the input.
 pub struct Report {
+    /// All anomalies but cycles.
     pub anomalies: Anomalies,
+    /// One of each class.
     pub cycles: Vec<Cycle>,
     /// Without any anomaly: an order in which the transactions, carried out one by one, return what they returned, real
     /// time kept; confirmed. None where no such order was found.
     pub order: Option<Vec<u32>>,
     /// Edges of the graph, virtual nodes' included; 0 where an order was found without one.
     pub edges: usize,
-    /// Strongly connected components, and the number of transactions in the largest.
+    /// Strongly connected components.
     pub components: usize,
+    /// The number of transactions in the largest of them.
     pub largest: usize,
+    /// Classes of cycles for which the budget ended the search.
     pub unfinished: Vec<&'static str>,
     /// What ended the search of cycles or of an order before its end, if anything of the budget did.
     pub stop: Option<Stop>,
+    /// Steps spent on shortest cycles.
     pub spent: u64,
 }
 
@@ -38,6 +43,7 @@ pub struct Report {
 pub enum Failure {
     /// The input means nothing.
     MalformedInput(String),
+    /// An answer that the rows do not confirm: no fault of the input.
     Defect(Defect),
 }
 
@@ -193,8 +199,13 @@ pub(super) fn keep(
 /// What is asked of transactions that need not be serializable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// A commit order that keeps a level of weak isolation, and the order of each process if `sessions`.
-    Commits { level: Level, sessions: bool },
+    /// A commit order that keeps a level of weak isolation.
+    Commits {
+        /// What a transaction must have seen.
+        level: Level,
+        /// Whether the order of each process is kept.
+        sessions: bool,
+    },
     /// Starts and commits under snapshot isolation.
     Snapshots(Kept),
 }
@@ -204,7 +215,9 @@ const ASSUMED: Assumed = Assumed { wfr: true, sequential: false, linearizable: f
 
 /// What a search for an order shows, and the anomalies that were met on the way: for commits all but cycles, else none.
 pub struct WeakReport {
+    /// An order, or why there is none.
     pub found: Weak,
+    /// The first of each name, and how many there are.
     pub anomalies: Anomalies,
 }
 
@@ -221,7 +234,7 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
         (Asked::Commits { level, sessions }, true) => {
             let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
             anomalies = Anomalies::new(&lists.anomalies, input, true);
-            if anomalies.forbid_commits() {
+            if anomalies.forbid(level) {
                 return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
             }
             let mut edges = Edges::new(input.len(), 2 * input.kind.len());
@@ -236,7 +249,7 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
             // A version that follows the one which its transaction read adds nothing: its writer reads from the other's.
             let registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
             anomalies = Anomalies::new(&registers.anomalies, input, false);
-            if anomalies.forbid_commits() {
+            if anomalies.forbid(level) {
                 return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
             }
             let sessions = sessions.then_some(predecessors.as_slice());

@@ -10,10 +10,14 @@ use super::cycles::Cycle;
 use super::graph::{Edges, Kind, Target};
 use super::input::{FAIL, INFO, Input, NIL, NONE, OK, Observed, READ, WRITE, Writers, pairs};
 
+/// What the order of a register's versions is inferred from.
 #[derive(Clone, Copy)]
 pub struct Assumed {
+    /// A transaction's version follows the one that it read before.
     pub wfr: bool,
+    /// Versions follow each other as the transactions of one process met them.
     pub sequential: bool,
+    /// Versions follow each other as transactions met them of which one was completed before the other was invoked.
     pub linearizable: bool,
 }
 

@@ -1,13 +1,7 @@
 //! Weak isolation: decide whether one commit order keeps read committed, atomic reads or causality.
 //!
 //! Let a transaction read key x from T1, and let T2 be another writer of x that it must have seen. Then T2 comes before
-//! T1 in the commit order. The level says which transactions it must have seen:
-//!
-//! | level | must have seen |
-//! | --- | --- |
-//! | `View` | the transactions that it read from earlier, in its own order |
-//! | `Atomic` | all transactions that it reads from and, with sessions, the earlier ones of its process |
-//! | `Causal` | all that lead to it by any number of reads and, with sessions, steps of processes |
+//! T1 in the commit order. `Level` says which transactions it must have seen.
 //!
 //! This does not depend on the commit order itself. So one pass finds all constraints, and an order exists exactly if
 //! they have no circle (saturation). `Committed` only requires that writers come before their readers. For `Causal`,
@@ -30,22 +24,31 @@ use super::input::{Input, Kept, NONE, Observed, WRITE};
 use super::snapshot::{Schedule, replay, schedule};
 use limits::{Stop, interrupt};
 
+/// A level of weak isolation, by what a transaction must have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// Nothing: writers only come before their readers.
     Committed,
+    /// The transactions that it read from earlier, in its own order.
     View,
+    /// All that it reads from and, with sessions, the earlier ones of its process.
     Atomic,
+    /// All that lead to it by any number of reads and, with sessions, steps of processes.
     Causal,
 }
 
 /// One step of a circle in what the commit order must hold. `path` leads from `from`, whose write was seen, to the
 /// transaction of `read`, which nevertheless read the version that `to` wrote; empty where the step needs neither.
 pub struct WeakStep {
+    /// The one transaction before the other.
     pub step: Step,
+    /// The read that shows it.
     pub read: u32,
+    /// By what the reader had to have seen the write.
     pub path: Vec<Step>,
 }
 
+/// What a search for a commit order, or for a schedule, came to.
 pub enum Weak {
     /// A commit order, confirmed by `confirm`.
     Order(Vec<u32>),
@@ -53,6 +56,7 @@ pub enum Weak {
     Circle(Vec<WeakStep>),
     /// Neither, and what of the budget ended the search; None where that is only not thorough.
     NotFound(Option<Stop>),
+    /// An answer that the rows do not confirm.
     Defect,
 }
 

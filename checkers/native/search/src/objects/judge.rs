@@ -55,8 +55,7 @@ pub fn judge_objects(
     loop {
         let share = steps / waiting.len().max(1) as u64;
         for &at in &waiting {
-            let limits =
-                Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
+            let limits = Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
             let may = most.min(asked);
             table.allow(may);
             // One object's defect leaves the answers about the others.
