@@ -100,11 +100,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         return Finding(anomaly=self.anomaly, nodes=nodes, steps=tuple(steps), from_ns=end_ns, to_ns=end_ns, **fields)
 
     def tally(self, findings: Sequence[Finding], chances: Rows | int) -> Judged:
-        """Return what was found by hand; each violation was a chance, too."""
-        if isinstance(chances, int):
-            return Judged(self, findings, max(chances, len(findings)))
-        own = (finding.row for finding in findings)
-        return Judged(self, findings, tuple(dict.fromkeys((*chances, *(each for each in own if each is not None)))))
+        """Return what was found by hand."""
+        return Judged(self, findings, chances)
 
 
 class Shape(Rule, frozen=True, kw_only=True):

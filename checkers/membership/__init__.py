@@ -10,11 +10,10 @@ completeness of a membership.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
 
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, rule
+from fencepost.checkers.findings.finding import Doubt
 from fencepost.checkers.leases import findings as of_leases
 from fencepost.checkers.leases.exposure import looks_after_an_end, looks_after_the_bound, looks_at_the_living
 from fencepost.checkers.leases.lives import Lives
@@ -44,59 +43,9 @@ from fencepost.checkers.membership.findings import (
     went_back,
 )
 from fencepost.checkers.membership.view import Listing, listings_of, memberships_of
+from fencepost.checkers.rules import Judged, verdict
 from fencepost.harness.history import History, Outcome
-from fencepost.harness.verdict import Cause, Facts, LeaseBound, Rule, Verdict
-
-CHECKER: Final = "group-membership"
-
-ONE_PER_ID: Final = "one-member-per-id"
-LISTED: Final = "joined-member-listed"
-LEAVES_OWN: Final = "leave-ends-own-membership"
-STAYS: Final = "renewing-member-stays"
-GOES: Final = "silent-member-goes"
-DATA: Final = "member-data-belongs"
-ORDER: Final = "member-lists-in-order"
-LISTENERS: Final = "group-listener-converges"
-KNOWS: Final = "member-told-of-its-end"
-
-#: For each guarantee: what its exposure counts, and why it is `unknown` without exposure.
-_EXPOSURES: Final = {
-    ONE_PER_ID: (
-        "joins that were answered while a member with that id was certainly alive",
-        "nobody tried to join with an id whose member was certainly alive",
-    ),
-    LISTED: (
-        "joins whose member had to be in the first current list that was asked for after the answer",
-        "no current list was asked for soon enough after a join",
-    ),
-    LEAVES_OWN: (
-        "leaves of ended memberships while another member had the id",
-        "nobody left late, while another member had the id",
-    ),
-    STAYS: ("current lists that had to show some member", "no list had to show a member"),
-    GOES: (
-        "current lists after the bound of a member that did not renew, while nothing disturbed the cluster",
-        "no list came after the bound",
-    ),
-    DATA: ("lists that show a member with its data", "no list shows a member"),
-    ORDER: ("lists by processes that had listed members before in this mode", "no process listed twice"),
-    LISTENERS: (
-        "listeners that listened until well after the last change",
-        "no listener listened until well after the last change",
-    ),
-    KNOWS: (
-        "joins with an id whose last member had not left",
-        "no id was taken over from a member that had not left",
-    ),
-}
-
-
-class _Judged(NamedTuple):
-    """What one guarantee came to."""
-
-    findings: Sequence[Finding]
-    exposed: Rows
-    rules: tuple[Rule, ...]
+from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -123,42 +72,31 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         JudgedMember(membership=m, judged=of_leases.judge(m.lease, lives, looks))
         for m in memberships_of(history, listings)
     ]
-    judged = {
-        ONE_PER_ID: _one_per_id(history, owns),
-        **_lived(owns, listings, lives),
-        DATA: _data(history, listings),
-        ORDER: _order(owns, listings),
-        LISTENERS: _listeners(history, listings),
-        KNOWS: _knows(owns),
-    }
     unbounded = Doubt(Cause.NOT_APPLICABLE, f"{facts.system} does not say when a membership is over")
+    shown = [listing.op for listing in listings if listing.ids]
+    stuck, listened = last_calls(history, listings)
+    pairs = successions(owns)
+    unwarned = [finding for before, after in pairs if (finding := unaware(before, after)) is not None]
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=guarantee,
-            findings=judged[guarantee].findings,
-            doubt=unbounded if facts.leases is None and guarantee == GOES else None,
-            exposed=judged[guarantee].exposed,
-            exposure_of=exposure_of,
-            untested=untested,
-            rules=judged[guarantee].rules,
-            counted=_counted(history) if guarantee == ONE_PER_ID else {},
-        ).verdict(facts)
-        for guarantee, (exposure_of, untested) in _EXPOSURES.items()
+        verdict(facts, _duplicates(history, owns), kept="", counted=_counted(history)),
+        *(
+            verdict(facts, each, kept="", doubt=unbounded if facts.leases is None and each.rule is GHOST else None)
+            for each in _lived(owns, listings, lives)
+        ),
+        verdict(facts, TORN.tally(torn(history, listings), rows(shown)), kept=""),
+        verdict(facts, *_order(owns, listings), kept=""),
+        verdict(facts, STUCK.tally(stuck, rows(listened)), kept=""),
+        verdict(facts, UNAWARE.tally(unwarned, rows(after.membership.join for _, after in pairs)), kept=""),
     ]
 
 
-def _rules(guarantee: str, chances: int, *anomalies: str) -> tuple[Rule, ...]:
-    return tuple(rule(anomaly, chances, _EXPOSURES[guarantee][1]) for anomaly in anomalies)
-
-
-def _one_per_id(history: History, owns: Sequence[JudgedMember]) -> _Judged:
+def _duplicates(history: History, owns: Sequence[JudgedMember]) -> Judged:
     tried = joins_over_the_living(history, owns)
     findings = [duplicate(join, own) for join, own in tried if join.type is Outcome.OK]
-    return _Judged(findings, rows(join for join, _ in tried), _rules(ONE_PER_ID, len(tried), DUPLICATE))
+    return DUPLICATE.tally(findings, rows(join for join, _ in tried))
 
 
-def _lived(owns: Sequence[JudgedMember], listings: Sequence[Listing], lives: Lives) -> dict[str, _Judged]:
+def _lived(owns: Sequence[JudgedMember], listings: Sequence[Listing], lives: Lives) -> list[Judged]:
     """Judge what follows from how long each membership certainly lives."""
     evicted, stolen, ghosts = [], [], []
     for own in owns:
@@ -175,43 +113,20 @@ def _lived(owns: Sequence[JudgedMember], listings: Sequence[Listing], lives: Liv
     judged = [own.judged for own in owns]
     listed = [(own, look) for own in owns if (look := first_due(own, current)) is not None]
     missing = [unseen(own, look) for own, look in listed if own.membership.number not in look.numbers]
-    living = looks_at_the_living(judged, current)
-    late = rows(leave for leave, _ in late_leaves(owns))
-    over = looks_after_the_bound(judged, lives, current)
-    return {
-        LISTED: _Judged(missing, rows(own.membership.join for own, _ in listed), _rules(LISTED, len(listed), UNSEEN)),
-        LEAVES_OWN: _Judged(stolen, late, _rules(LEAVES_OWN, len(late), STALE_LEAVE)),
-        STAYS: _Judged(evicted, living, _rules(STAYS, len(living), EVICTED)),
-        GOES: _Judged(ghosts, over, _rules(GOES, len(over), GHOST)),
-    }
+    return [
+        UNSEEN.tally(missing, rows(own.membership.join for own, _ in listed)),
+        STALE_LEAVE.tally(stolen, rows(leave for leave, _ in late_leaves(owns))),
+        EVICTED.tally(evicted, looks_at_the_living(judged, current)),
+        GHOST.tally(ghosts, looks_after_the_bound(judged, lives, current)),
+    ]
 
 
-def _data(history: History, listings: Sequence[Listing]) -> _Judged:
-    shown = [listing.op for listing in listings if listing.ids]
-    return _Judged(torn(history, listings), rows(shown), _rules(DATA, len(shown), TORN))
-
-
-def _order(owns: Sequence[JudgedMember], listings: Sequence[Listing]) -> _Judged:
+def _order(owns: Sequence[JudgedMember], listings: Sequence[Listing]) -> tuple[Judged, Judged]:
     findings, later = went_back(listings)
     back = [renamed(f, own, BACK) for own in owns for f in own.judged.findings if f.anomaly == of_leases.BACK]
     current = [listing.look for listing in listings if listing.look.current]
     after = looks_after_an_end([own.judged for own in owns], current)
-    return _Judged(
-        [*findings, *back],
-        rows(later),
-        (*_rules(ORDER, len(later), WENT_BACK), rule(BACK, len(after), "no current list came after an end")),
-    )
-
-
-def _listeners(history: History, listings: Sequence[Listing]) -> _Judged:
-    findings, tested = last_calls(history, listings)
-    return _Judged(findings, rows(tested), _rules(LISTENERS, len(tested), STUCK))
-
-
-def _knows(owns: Sequence[JudgedMember]) -> _Judged:
-    pairs = successions(owns)
-    findings = [finding for before, after in pairs if (finding := unaware(before, after)) is not None]
-    return _Judged(findings, rows(after.membership.join for _, after in pairs), _rules(KNOWS, len(pairs), UNAWARE))
+    return WENT_BACK.tally(findings, rows(later)), BACK.tally(back, len(after))
 
 
 def _counted(history: History) -> dict[str, Rows]:

@@ -15,18 +15,68 @@ from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.leases.findings import JudgedLease, LeaseFinding
 from fencepost.checkers.leases.view import LookAtKeys
 from fencepost.checkers.membership.view import JoinedMember, Listing
+from fencepost.checkers.rules import Rule
 from fencepost.harness.history import History, Operation, Outcome
 
-DUPLICATE: Final = "duplicate-member"
-UNSEEN: Final = "member-not-seen"
-STALE_LEAVE: Final = "stale-leave"
-EVICTED: Final = "early-eviction"
-GHOST: Final = "ghost-member"
-TORN: Final = "torn-member"
-WENT_BACK: Final = "membership-went-back"
-BACK: Final = "ended-member-came-back"
-STUCK: Final = "listener-stuck"
-UNAWARE: Final = "unaware-ghost"
+
+def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(checker="group-membership", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+DUPLICATE: Final = _rule(
+    "one-member-per-id",
+    "duplicate-member",
+    "joins that were answered while a member with that id was certainly alive",
+    "nobody tried to join with an id whose member was certainly alive",
+)
+UNSEEN: Final = _rule(
+    "joined-member-listed",
+    "member-not-seen",
+    "joins whose member had to be in the first current list that was asked for after the answer",
+    "no current list was asked for soon enough after a join",
+)
+STALE_LEAVE: Final = _rule(
+    "leave-ends-own-membership",
+    "stale-leave",
+    "leaves of ended memberships while another member had the id",
+    "nobody left late, while another member had the id",
+)
+EVICTED: Final = _rule(
+    "renewing-member-stays",
+    "early-eviction",
+    "current lists that had to show some member",
+    "no list had to show a member",
+)
+GHOST: Final = _rule(
+    "silent-member-goes",
+    "ghost-member",
+    "current lists after the bound of a member that did not renew, while nothing disturbed the cluster",
+    "no list came after the bound",
+)
+TORN: Final = _rule(
+    "member-data-belongs", "torn-member", "lists that show a member with its data", "no list shows a member"
+)
+WENT_BACK: Final = _rule(
+    "member-lists-in-order",
+    "membership-went-back",
+    "lists by processes that had listed members before in this mode",
+    "no process listed twice",
+)
+BACK: Final = _rule(
+    "member-lists-in-order", "ended-member-came-back", "current lists after an end", "no current list came after an end"
+)
+STUCK: Final = _rule(
+    "group-listener-converges",
+    "listener-stuck",
+    "listeners that listened until well after the last change",
+    "no listener listened until well after the last change",
+)
+UNAWARE: Final = _rule(
+    "member-told-of-its-end",
+    "unaware-ghost",
+    "joins with an id whose last member had not left",
+    "no id was taken over from a member that had not left",
+)
 
 #: A refusal by which an owner learns that its membership has ended.
 EXPIRED: Final = "lease-expired"
@@ -72,9 +122,9 @@ def joins_over_the_living(history: History, owns: Sequence[JudgedMember]) -> lis
 
 def duplicate(join: Operation, own: JudgedMember) -> Finding:
     first = own.membership
-    return Finding(
-        anomaly=DUPLICATE,
-        operations=(first.join, join),
+    return DUPLICATE.finding(
+        first.join,
+        join,
         steps=(
             f"Process {first.join.process} joined as {first.id} through {first.join.node} at "
             f"{seconds(first.join.completed_ns or first.join.invoked_ns)}, and certainly stayed a member.",
@@ -93,9 +143,9 @@ def first_due(own: JudgedMember, current: Sequence[LookAtKeys]) -> LookAtKeys | 
 
 def unseen(own: JudgedMember, look: LookAtKeys) -> Finding:
     member = own.membership
-    return Finding(
-        anomaly=UNSEEN,
-        operations=(member.join, look.op),
+    return UNSEEN.finding(
+        member.join,
+        look.op,
         steps=(
             f"{member.join.node} acknowledged at {seconds(member.join.completed_ns or 0)} that process "
             f"{member.join.process} had joined as {member.id}, and it certainly stayed a member.",
@@ -132,7 +182,7 @@ def stale(finding: LeaseFinding, own: JudgedMember, owns: Sequence[JudgedMember]
     )
 
 
-def renamed(finding: LeaseFinding, own: JudgedMember, anomaly: str, also: tuple[Operation, ...] = ()) -> Finding:
+def renamed(finding: LeaseFinding, own: JudgedMember, rule: Rule, also: tuple[Operation, ...] = ()) -> Finding:
     """The finding about a membership's lease as one about the membership."""
     member = own.membership
     steps = [f"Process {member.join.process} joined as {member.id}; lease {member.number} is that of its membership."]
@@ -140,9 +190,9 @@ def renamed(finding: LeaseFinding, own: JudgedMember, anomaly: str, also: tuple[
         f"At {seconds(o.invoked_ns)} process {o.process} left as {member.id}, of which it had an older membership."
         for o in also
     ]
-    return Finding(
-        anomaly=anomaly,
-        operations=(*also, *finding.operations),
+    return rule.finding(
+        *also,
+        *finding.operations,
         steps=(*steps, *finding.steps),
         from_ns=finding.since_ns,
         to_ns=finding.by_ns,
@@ -161,9 +211,8 @@ def torn(history: History, listings: Sequence[Listing]) -> list[Finding]:
             owner = joined.get(number)
             how = f"joined as {owner}" if owner else "never joined"
             findings.append(
-                Finding(
-                    anomaly=TORN,
-                    operations=(listing.op,),
+                TORN.finding(
+                    listing.op,
                     steps=(f"{listing.op.node} listed {member} with the data of number {number}, who {how}.",),
                 )
             )
@@ -188,9 +237,10 @@ def went_back(listings: Sequence[Listing]) -> tuple[list[Finding], list[Operatio
         if back is not None:
             without = own_gone[back]
             findings.append(
-                Finding(
-                    anomaly=WENT_BACK,
-                    operations=(own_seen[back].op, without.op, listing.op),
+                WENT_BACK.finding(
+                    own_seen[back].op,
+                    without.op,
+                    listing.op,
                     steps=(
                         f"Process {process} saw {listing.ids[back]} (number {back}) at "
                         f"{seconds(own_seen[back].look.completed_ns)}, and no more at "
@@ -234,9 +284,10 @@ def last_calls(history: History, listings: Sequence[Listing]) -> tuple[list[Find
         tested.append(end)
         if frozenset(calls[-1].result) != members:
             findings.append(
-                Finding(
-                    anomaly=STUCK,
-                    operations=(calls[-1], settled.op, end),
+                STUCK.finding(
+                    calls[-1],
+                    settled.op,
+                    end,
                     steps=(
                         f"The listener of process {end.process} on {end.node} was last called at "
                         f"{seconds(calls[-1].completed_ns or 0)}, with {_ids(calls[-1].result)}.",
@@ -281,9 +332,9 @@ def unaware(before: JudgedMember, after: JudgedMember) -> Finding | None:
     if learned is not None and (learned.completed_ns or learned.ended_ns or learned.invoked_ns) <= joined_ns:
         return None
     learned_words = "and was never told" if learned is None else f"and was told at {seconds(learned.ended_ns or 0)}"
-    return Finding(
-        anomaly=UNAWARE,
-        operations=(owner.join, successor.join),
+    return UNAWARE.finding(
+        owner.join,
+        successor.join,
         steps=(
             f"Process {owner.join.process} joined as {owner.id} at {seconds(owner.join.completed_ns or 0)} and did not "
             "leave.",

@@ -198,7 +198,7 @@ def _alive(lack: Lack, other: ViewAnswer) -> Finding:
         f" {view.says.broker}) as alive.",
         f"{view.node} lacked that epoch still later, {duration(lack.age_ns)} after it was known.",
     )
-    return NOT_FENCED.finding(known.operation, other.operation, view.operation, steps=steps, about=1)
+    return NOT_FENCED.finding(known.operation, other.operation, view.operation, steps=steps)
 
 
 def _meanwhile(fresh: Sequence[ViewAnswer], lack: Lack) -> list[ViewAnswer]:
