@@ -62,6 +62,7 @@ _EDN: Final[type] = registry.native("edn-form")
 
 #: The names of kinds of values in messages.
 KINDS: Final = {bool: "a boolean", int: "an integer", float: "a double", str: "a string", list: "a vector"}
+_AS_IT_IS: Final = frozenset((int, str, bool, type(None)))
 _KEYWORD: Final = re.compile(r":[A-Za-z*+!_?<>=$&%.-][\w*+!?<>=$&%.'#-]*(/[\w*+!?<>=$&%.'#-]+)?", re.ASCII)
 _ESCAPES: Final = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
 _ESCAPED: Final = re.compile(r'[\\"\n\t\r\b\f]')
@@ -104,7 +105,7 @@ def kind_of(form: Any) -> str:
 def plain(form: Any) -> Any:
     """Convert a form to a JSON value."""
     if type(form) is list:
-        return [plain(item) for item in form]
+        return [item if type(item) in _AS_IT_IS else plain(item) for item in form]
     if type(form) is float and not math.isfinite(form):
         return edn_text(form)
     if not is_edn(form):

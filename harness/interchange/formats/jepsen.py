@@ -475,7 +475,7 @@ def _is_transaction(form: Any) -> bool:
 
 def _with_third(form: Any) -> Any:
     """Return a transaction whose reads `[:r k]` have nil as the third element; another form as it is."""
-    if type(form) is not list or not any(_micro_function(m) == "r" and len(m) == 2 for m in form):
+    if type(form) is not list or not any(type(m) is list and len(m) == 2 for m in form):
         return form
     return [[*m, None] if _micro_function(m) == "r" and len(m) == 2 else m for m in form]
 

@@ -1,5 +1,6 @@
 //! The binding of the EDN reader: a Python `read` method in, columns and plain values out.
 
+use std::collections::HashMap;
 use std::io::Read;
 
 use numpy::PyArray1;
@@ -76,8 +77,9 @@ pub fn read_edn(py: Python<'_>, read: Py<PyAny>, json: bool) -> PyResult<EdnEven
 fn columns(py: Python<'_>, events: Events) -> PyResult<EdnEvents> {
     let short = |column| PyArray1::from_vec(py, column).unbind();
     let forms = PyList::empty(py);
+    let mut keywords = HashMap::new();
     for form in events.forms.into_order() {
-        forms.append(value(py, form)?)?;
+        forms.append(value(py, form, &mut keywords)?)?;
     }
     Ok(EdnEvents {
         line: short(events.line),
@@ -95,7 +97,15 @@ fn columns(py: Python<'_>, events: Events) -> PyResult<EdnEvents> {
     })
 }
 
-fn value(py: Python<'_>, form: Form) -> PyResult<Py<PyAny>> {
+/// The objects of keywords by their names: a history has a few, a million times.
+type Keywords = HashMap<Box<str>, Py<PyAny>>;
+
+fn value(py: Python<'_>, form: Form, keywords: &mut Keywords) -> PyResult<Py<PyAny>> {
+    if let Form::Keyword(name) = &form {
+        if let Some(known) = keywords.get(name) {
+            return Ok(known.clone_ref(py));
+        }
+    }
     let (kind, text, items) = match form {
         Form::Nil => return Ok(py.None()),
         Form::Bool(truth) => return Ok(truth.into_pyobject(py)?.to_owned().into_any().unbind()),
@@ -103,7 +113,7 @@ fn value(py: Python<'_>, form: Form) -> PyResult<Py<PyAny>> {
         Form::BigInteger(digits) => return Ok(py.get_type::<pyo3::types::PyInt>().call1((&*digits,))?.unbind()),
         Form::Float(bits) => return Ok(f64::from_bits(bits).into_pyobject(py)?.into_any().unbind()),
         Form::Text(text) => return Ok(text.into_pyobject(py)?.into_any().unbind()),
-        Form::Vector(items) => return Ok(list(py, items)?.into_any()),
+        Form::Vector(items) => return Ok(list(py, items, keywords)?.into_any()),
         Form::Ratio(text) => ("ratio", text.into(), Vec::new()),
         Form::Decimal(text) => ("decimal", text.into(), Vec::new()),
         Form::Character(character) => ("character", character.to_string(), Vec::new()),
@@ -114,14 +124,19 @@ fn value(py: Python<'_>, form: Form) -> PyResult<Py<PyAny>> {
         Form::Map(entries) => ("map", String::new(), entries.into_iter().flat_map(|(k, v)| [k, v]).collect()),
         Form::Tagged(tag, inner) => ("tagged", tag.into(), vec![*inner]),
     };
-    let items = list(py, items)?;
-    Ok(Py::new(py, Edn { kind, text, items })?.into_any())
+    let items = list(py, items, keywords)?;
+    let is_keyword = kind == "keyword";
+    let made = Py::new(py, Edn { kind, text, items })?;
+    if is_keyword {
+        keywords.insert(made.get().text.as_str().into(), made.clone_ref(py).into_any());
+    }
+    Ok(made.into_any())
 }
 
-fn list(py: Python<'_>, items: Vec<Form>) -> PyResult<Py<PyList>> {
+fn list(py: Python<'_>, items: Vec<Form>, keywords: &mut Keywords) -> PyResult<Py<PyList>> {
     let out = PyList::empty(py);
     for item in items {
-        out.append(value(py, item)?)?;
+        out.append(value(py, item, keywords)?)?;
     }
     Ok(out.unbind())
 }
