@@ -54,7 +54,6 @@ class _Kept(msgspec.Struct, frozen=True):
 
     checker: str
     validity: Validity
-    anomalies: dict[str, int] = {}
     witnesses: tuple["_KeptWitness", ...] = ()
     proofs: tuple[VerdictProof, ...] = ()
 

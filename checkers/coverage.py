@@ -15,10 +15,10 @@ cluster was afterwards.
 
 import re
 from collections import Counter
-from typing import Final
+from typing import Any, Final
 
 from fencepost.checkers.facts.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
-from fencepost.checkers.facts.evidence import Rows, merged, row, rows, within
+from fencepost.checkers.facts.evidence import merged, number_of, row, within
 from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
 from fencepost.checkers.facts.servers import Act, OwnEnd, away, unexplained_ends, unproven_acts
 from fencepost.checkers.findings.finding import Doubt, conclude, duration, rule
@@ -38,7 +38,7 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 from fencepost.harness.verdict.by_guarantee import COVERAGE
-from fencepost.harness.verdict.figures import CoverageFigures
+from fencepost.harness.verdict.figures import LOOP_LAG, STALLED_BY, WATCHED_FOR, Rows, Traced, tallies, tally
 
 #: Stands for every kind of fault that was available.
 _MIXTURE: Final = "all"
@@ -101,16 +101,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             validity=validity,
             reason=reason,
             cause=cause,
-            exposure=under_fault,
+            exposure=None if inside is None else tally(inside),
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
             rules=_rules(history, facts, invoked.total()),
-            figures=_figures(history, ok, invoked, faults, texts, stalled_by(stalls)),
+            figures={
+                "missing": texts,
+                **_figures(history, start_ns, end_ns),
+                WATCHED_FOR: next((e.text for e in history.of(NoteEvent) if e.topic == WATCHED), ""),
+                STALLED_BY: stalled_by(stalls),
+            },
             cut_short=cut_short or "",
             remarks=(
                 *_own_ends(history),
                 *(f"not tested: {text}" for text in (*untested_losses * (not all_idle), *_unproven(tested))),
             ),
-            evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
 
@@ -293,46 +297,18 @@ def _stall_doubts(every: list[Stall]) -> list[str]:
     return [f"the harness stalled {len(stalls)} times in the main phase, for up to {duration(longest)}{waiting}"]
 
 
-def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
-    """The rows behind the figures of `_figures`, by the same names."""
-    indexes: dict[str, list[int]] = {}
-
-    def add(name: str, index: int) -> None:
-        indexes.setdefault(name, []).append(index)
-
-    for operation in history.operations:
-        add(f"operations.{operation.type.value}", row(operation))
-        if start_ns <= operation.invoked_ns < end_ns:
-            add(f"main_invoked.{operation.f}", operation.invoke_index)
-            if operation.type is Outcome.OK:
-                add(f"main_ok.{operation.f}", row(operation))
-    for fault in history.faults:
-        add(f"faults_by_outcome.{fault.outcome.value}", fault.events[-1])
-        if fault.outcome is FaultOutcome.INSTALLED:
-            add(f"faults_installed.{fault.fault}", fault.events[1])
+def _figures(history: History, start_ns: int, end_ns: int) -> dict[str, Any]:
+    operations = history.operations
+    main = [o for o in operations if start_ns <= o.invoked_ns < end_ns]
+    functions = dict.fromkeys(o.f for o in main)
+    installed = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
     worst = worst_sample(history)
     return {
-        **{name: tuple(own) for name, own in indexes.items()},
-        "final_reads": rows(final_reads(history)),
-        "loop_lag_ns_max": () if worst is None else (worst.index,),
+        "operations": tallies((o.type.value, row(o)) for o in operations),
+        "main_ok": {f: number_of(o for o in main if o.f == f and o.type is Outcome.OK) for f in functions},
+        "main_invoked": tallies((o.f, o.invoke_index) for o in main),
+        "faults_by_outcome": tallies((f.outcome.value, f.events[-1]) for f in history.faults),
+        "faults_installed": tallies((f.fault, f.events[1]) for f in installed),
+        "final_reads": number_of(final_reads(history)),
+        LOOP_LAG: Traced(0) if worst is None else Traced(worst.loop_lag_ns_max, (worst.index,)),
     }
-
-
-def _figures(
-    history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str], by: str
-) -> CoverageFigures:
-    outcomes = Counter(f.outcome.value for f in history.faults)
-    worst = worst_sample(history)
-    types = Counter(o.type.value for o in history.operations)
-    return CoverageFigures(
-        missing=tuple(missing),
-        operations=dict(types),
-        main_ok=dict(ok),
-        main_invoked=dict(invoked),
-        faults_by_outcome=dict(outcomes),
-        faults_installed=dict(Counter(f.fault for f in faults)),
-        final_reads=len(final_reads(history)),
-        loop_lag_ns_max=0 if worst is None else worst.loop_lag_ns_max,
-        stalled_by=by,
-        watched=next((e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == WATCHED), ""),
-    )

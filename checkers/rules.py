@@ -19,12 +19,13 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.newest import Newest
 from fencepost.checkers.facts.reigns import LeaderSample
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, describe, duration, few_of_each, rule
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Guarantee, Verdict
+from fencepost.harness.verdict.figures import Figures, Rows
 
 #: What a rule is found to be broken by: an operation, or what a node said of leading.
 Answer = Operation | LeaderSample
@@ -254,9 +255,7 @@ class More(TypedDict, total=False):
     exposure_of: str
     shown: Sequence[Finding]
     shown_of_each: int
-    counted: Any
-    figures: Any
-    evidence: Any
+    figures: Figures
     complete: bool
 
 

@@ -53,7 +53,7 @@ def why_again(results: Path, code: int, *, every_verdict: bool = False) -> str:
     """
     if code not in ((0, 2) if every_verdict else (2,)):
         return ""
-    document: dict[str, Any] = json.loads((only_folder(results) / "verdict.json").read_text())
+    document: dict[str, Any] = without_rows(json.loads((only_folder(results) / "verdict.json").read_text()))
     unknown = [v for v in document["verdicts"] if v["validity"] == "unknown"]
     lag_ns = max(v["figures"].get("loop_lag_ns_max", 0) for v in document["verdicts"])
     stalled = any("stalled" in (v["reason"] or "") for v in unknown)
@@ -64,6 +64,14 @@ def why_again(results: Path, code: int, *, every_verdict: bool = False) -> str:
     why = f"{'; '.join(reasons)}; the harness was late by {lag_ns / 1e6:.0f} ms at most"
     MADE_AGAIN.append(f"{os.environ.get('PYTEST_CURRENT_TEST', '').removesuffix(' (call)')}: {why}")
     return why
+
+
+def without_rows(part: Any) -> Any:
+    """A part of a document with each number in place of the number and its rows."""
+    if isinstance(part, dict):
+        traced = {"value", "rows"} <= part.keys()
+        return part["value"] if traced else {name: without_rows(value) for name, value in part.items()}
+    return [without_rows(value) for value in part] if isinstance(part, list) else part
 
 
 def only_folder(results: Path) -> Path:

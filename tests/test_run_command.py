@@ -11,7 +11,12 @@ from tests.run_command import why_again
 _COVERAGE = {"checker": "coverage", "validity": "unknown", "reason": "8 ok operations", "figures": {}}
 _STALLED = {"checker": "leadership", "validity": "unknown", "reason": "the harness stalled for 2 s", "figures": {}}
 _DOUBT = {"checker": "leadership", "validity": "unknown", "reason": "nobody was cut off", "figures": {}}
-_VALID = {"checker": "set", "validity": "valid", "reason": None, "figures": {"loop_lag_ns_max": 3_000_000}}
+_VALID = {
+    "checker": "set",
+    "validity": "valid",
+    "reason": None,
+    "figures": {"loop_lag_ns_max": {"value": 3_000_000, "rows": [7]}},
+}
 
 
 @pytest.mark.parametrize(

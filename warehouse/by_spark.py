@@ -39,8 +39,8 @@ from fencepost.harness.interchange.formats.imported import (
 )
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.results.columns import check_parquet, to_events
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, Witness, in_words
-from fencepost.harness.verdict.figures import Figures, OperationTableFigures
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, Witness, in_words, without_rows
+from fencepost.harness.verdict.figures import ENGINE, Traced
 from fencepost.warehouse.spark_session import SparkHandle
 
 #: The rows of one share: they are sorted and judged in a second or two, in a few hundred megabytes.
@@ -167,9 +167,8 @@ def _events(share: Any, source: str) -> list[OpEvent]:
 
 
 def _share_of(verdict: Verdict) -> _Share:
-    """A verdict as JSON can carry it: with its figures as plain data, and without what names every event."""
-    figures = Figures(others=verdict.figures.plain())
-    return _Share(verdict=msgspec.structs.replace(verdict, figures=figures, evidence={}, proofs=()))
+    """A verdict as JSON can carry it: without what names every event."""
+    return _Share(verdict=msgspec.structs.replace(without_rows(verdict), proofs=()))
 
 
 def _refuse_broken(shares: Sequence[_Share], source: str) -> None:
@@ -182,16 +181,16 @@ def _refuse_broken(shares: Sequence[_Share], source: str) -> None:
 def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
     """The verdict on the whole by those on all shares."""
     first = verdicts[0]
-    figures = [verdict.figures.others for verdict in verdicts]
+    figures = [verdict.figures for verdict in verdicts]
     total = {
         name: sum(own.get(name, 0) for own in figures) for name in ("keys", "operations", "info_operations", "steps")
     }
     anomalies = Counter[str]()
     for verdict in verdicts:
-        anomalies.update(verdict.anomalies)
+        anomalies.update(verdict.counts)
     unfinished = [verdict for verdict in verdicts if verdict.cause not in (None, Cause.NO_EXPOSURE)]
     more = f"; {len(unfinished)} of {len(verdicts)} shares of the keys were not finished" if unfinished else ""
-    exposure = sum(verdict.exposure or 0 for verdict in verdicts)
+    exposure = sum(verdict.tested or 0 for verdict in verdicts)
     rules = tuple(map(_rule, zip(*(verdict.rules for verdict in verdicts if verdict.rules), strict=True)))
     untested = too_few(exposure, first.exposure_of, facts) or no_chance(rules, facts)
     validity, reason, cause = conclude(
@@ -204,15 +203,16 @@ def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
         validity=validity,
         reason=reason,
         cause=cause,
-        exposure=exposure,
+        exposure=Traced(exposure),
         rules=rules,
-        anomalies=dict(anomalies),
+        anomalies={name: Traced(count) for name, count in anomalies.items()},
         witnesses=tuple(sorted((w for verdict in verdicts for w in verdict.witnesses), key=_place)[:WITNESSES_MAX]),
-        figures=OperationTableFigures(
-            engine="spark",
-            others={"shares": len(verdicts)} | {n: v for n, v in figures[0].items() if n.startswith("core_")},
+        figures={
             **total,
-        ),
+            ENGINE: "spark",
+            "shares": len(verdicts),
+            **{n: v for n, v in figures[0].items() if n.startswith("core_")},
+        },
     )
 
 

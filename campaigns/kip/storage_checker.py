@@ -16,7 +16,7 @@ Source: KIP-30, section Public Interfaces, Storage (put: "error if the key exist
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import by_key
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, one_of_each_first, rule, seconds
 from fencepost.harness.base.quantities import NEVER_NS
@@ -96,7 +96,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=_EXPOSURE_OF[guarantee],
             rules=tuple(rule(name, n, f"no {_EXPOSURE_OF[guarantee]}") for name, n in chances.items()),
             shown=one_of_each_first(findings)[:WITNESSES_MAX],
-            counted={"conflicts_with_own_put": rows(own)} if guarantee == SETTLED else {},
+            figures={"conflicts_with_own_put": number_of(own)} if guarantee == SETTLED else {},
         ).verdict(facts)
         for guarantee, (findings, exposed, chances) in judged.items()
     ]

@@ -194,6 +194,11 @@ def _cell(
     return cell(CellState.UNEXERCISED, "; ".join(dict.fromkeys(one.reason for one in measured if one.reason)), measured)
 
 
+def _value(traced: Mapping[str, Any] | None) -> int:
+    """The number of a figure in verdict.json; 0 where the checker has none."""
+    return 0 if traced is None else traced["value"]
+
+
 def _measured(
     done: MeasuredCell, document: Mapping[str, Any], guarantee: str, rules: tuple[str, ...]
 ) -> Iterator[Measured]:
@@ -209,8 +214,8 @@ def _measured(
         if rules and not set(rules) & (named.keys() | verdict["anomalies"].keys()):
             continue
         judged = verdict["cause"] in (None, Cause.NO_EXPOSURE.value)
-        exposures = max((named.get(rule, 0) for rule in rules), default=0) if rules else verdict["exposure"] or 0
-        kept = {name: n for name, n in verdict["anomalies"].items() if not rules or name in rules}
+        exposures = max((named.get(rule, 0) for rule in rules), default=0) if rules else _value(verdict["exposure"])
+        kept = {name: _value(n) for name, n in verdict["anomalies"].items() if not rules or name in rules}
         witness = next((w for w in verdict["witnesses"] if w["anomaly"] in kept), None)
         yield Measured(
             experiment=done.experiment,

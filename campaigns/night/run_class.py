@@ -32,7 +32,7 @@ from fencepost.harness.report import documents
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Cause, Validity
 from fencepost.harness.verdict.by_guarantee import COVERAGE
-from fencepost.harness.verdict.figures import CoverageFigures
+from fencepost.harness.verdict.figures import LOOP_LAG, STALLED_BY
 
 #: From this lag of its own timer on, a run that decided nothing beside others is taken for disturbed by them.
 DISTURBED_LAG_NS: Final = 250_000_000
@@ -162,17 +162,16 @@ def faults_of(document: dict[str, Any] | None) -> dict[str, int]:
 
 def lag_ns_of(document: dict[str, Any] | None) -> int:
     """How late the run's own timer was at worst."""
-    return max((f.loop_lag_ns_max for f in _coverage(document)), default=0)
+    return max((f[LOOP_LAG]["value"] for f in _coverage(document) if LOOP_LAG in f), default=0)
 
 
 def stalled_by(document: dict[str, Any] | None) -> str:
     """Who stalled in the main phase, as `checkers.facts.clocks.stalled_by` says it; empty where nobody did."""
-    return next((f.stalled_by for f in _coverage(document) if f.stalled_by), "")
+    return next((f[STALLED_BY] for f in _coverage(document) if f.get(STALLED_BY)), "")
 
 
-def _coverage(document: dict[str, Any] | None) -> list[CoverageFigures]:
-    verdicts = [v for v in (document or {}).get("verdicts", ()) if v.get("checker") == COVERAGE]
-    return [msgspec.convert(v.get("figures", {}), CoverageFigures) for v in verdicts]
+def _coverage(document: dict[str, Any] | None) -> list[dict[str, Any]]:
+    return [v.get("figures", {}) for v in (document or {}).get("verdicts", ()) if v.get("checker") == COVERAGE]
 
 
 def _without_verdict(evidence: RunEvidence) -> Classed:

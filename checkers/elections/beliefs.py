@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Belief, Terms, token_of
-from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.evidence import number_of, row
 from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import NothingOlder, says
 from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, most
 
 #: The guarantee that observations are held to, by the mode of the read.
 OBSERVED_BY_MODE: Final = {
@@ -44,14 +45,12 @@ class Overlap(msgspec.Struct, frozen=True, kw_only=True):
 class Observed(msgspec.Struct, frozen=True, kw_only=True):
     """What the observations showed.
 
-    `changes` are those that showed another term than their session knew; `counted` maps figures to what they count. An
-    observation is behind if a later term had been granted before it; `behind_ns_max` is the longest such time.
+    `changes` are those that showed another term than their session knew. An observation is behind if a later term had
+    been granted before it.
     """
 
     changes: list[Operation]
-    counted: dict[str, list[Operation]]
-    behind_ns_max: int
-    behind_rows: Rows
+    figures: Figures
 
 
 class Known(msgspec.Struct, frozen=True, order=True):
@@ -192,14 +191,14 @@ def observed(terms: Terms) -> Observed:
         later = terms.superseded_by(token)
         if later is not None and observation.invoked_ns > (later.completed_ns or 0):
             behind.append((observation.invoked_ns - (later.completed_ns or 0), later, observation))
-    furthest = max(behind, key=lambda lag: lag[0], default=None)
     return Observed(
         changes=changes,
-        counted={
-            "observations": terms.observations,
-            "observed_nobody": nobody,
-            "observed_behind": [observation for _, _, observation in behind],
+        figures={
+            "observations": number_of(terms.observations),
+            "observed_nobody": number_of(nobody),
+            "observed_behind": number_of(observation for _, _, observation in behind),
+            "observed_behind_ns_max": most(
+                Traced(lag_ns, (row(later), observation.invoke_index)) for lag_ns, later, observation in behind
+            ),
         },
-        behind_ns_max=0 if furthest is None else furthest[0],
-        behind_rows=() if furthest is None else (row(furthest[1]), furthest[2].invoke_index),
     )

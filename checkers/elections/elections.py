@@ -48,13 +48,14 @@ from fencepost.checkers.elections.beliefs import (
     went_back,
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, numbers_of, rows
 from fencepost.checkers.facts.positions import option_ns, weak_reads
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Finding, one_of_each_first, seconds
 from fencepost.checkers.rules import GivenOnce, Judged, More, NothingOlder, Rule, says, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Figures, Traced, most, total
 
 CHECKER: Final = "election"
 #: How soon somebody must lead again, where the options do not say it.
@@ -143,31 +144,28 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             attempts.exposed,
             # Positions that were acknowledged can prove a violation, but not that there is none.
             doubt=_doubt(weak or ("" if terms.finals else "no strong read of the trail after healing")),
-            counted={name: rows(own) for name, own in attempts.counted().items()},
-            figures={"fencing": "on" if fenced else "off"},
+            figures={**numbers_of(attempts.counted()), "fencing": "on" if fenced else "off"},
         ),
         judged(
             TERM_BACK,
             TERM_BACK.judge(says(campaign, campaign.result[0], of="term") for campaign in terms.campaigns).findings,
             _sequels(terms),
             TWICE.judge(says(o, o.invoke_index, of=o.result[0]) for o in terms.campaigns),
-            counted={"terms": rows(terms.granted.values()), "campaigns_ok": rows(terms.campaigns)},
+            figures={"terms": number_of(terms.granted.values()), "campaigns_ok": number_of(terms.campaigns)},
         ),
         judged(RESIGNED, acknowledged_late(terms), late_resigns(terms)),
         judged(
             BELIEVERS,
             [overlap.finding for overlap in overlaps],
             [belief.campaign for belief in held[1:]],
-            **_believed(held, overlaps),
+            figures=_believed(held, overlaps),
         ),
         judged(
             looked_at,
             went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced),
             seen.changes,
             *(() if mode == "plain" else (confirmations.UNSURE.tally((), rows(confirmed)),)),
-            counted={name: rows(own) for name, own in seen.counted.items()},
-            figures={"observed_behind_ns_max": seen.behind_ns_max},
-            evidence={"observed_behind_ns_max": seen.behind_rows},
+            figures=seen.figures,
         ),
         judged(LOST_ACT, [] if weak else lost_acts(terms), to_be_shown(terms), doubt=_doubt(weak)),
         judged(
@@ -175,7 +173,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             unknown.findings,
             unknown.settled,
             unknown.unexplained,
-            counted={"unknown_campaigns_won": rows(unknown.won)},
+            figures={"unknown_campaigns_won": number_of(unknown.won)},
         ),
         judged(recovery.NO_LEADER, again.findings, again.tested),
     ]
@@ -185,22 +183,14 @@ def _doubt(why: str) -> Doubt | None:
     return Doubt(Cause.UNDECIDED, why) if why else None
 
 
-def _believed(held: list[Belief], overlaps: list[Overlap]) -> More:
-    """For how long was believed, and twice at a time: the figures, and the rows behind them."""
-    longest = max(overlaps, key=lambda overlap: overlap.length_ns, default=None)
-    belief = max(held, key=lambda belief: belief.to_ns - belief.from_ns, default=None)
+def _believed(held: list[Belief], overlaps: list[Overlap]) -> Figures:
+    """For how long was believed, and twice at a time."""
+    lengths = [Traced(overlap.length_ns, overlap.rows) for overlap in overlaps]
     return {
-        "counted": {"two_believers": rows(overlap.finding.counted for overlap in overlaps)},
-        "figures": {
-            "two_believers_ns_max": longest.length_ns if longest else 0,
-            "two_believers_ns": sum(overlap.length_ns for overlap in overlaps),
-            "believed_ns_max": belief.to_ns - belief.from_ns if belief else 0,
-        },
-        "evidence": {
-            "two_believers_ns_max": longest.rows if longest else (),
-            "two_believers_ns": tuple(i for overlap in overlaps for i in overlap.rows),
-            "believed_ns_max": (belief.from_row, belief.to_row) if belief else (),
-        },
+        "two_believers": number_of(overlap.finding.counted for overlap in overlaps),
+        "two_believers_ns_max": most(lengths),
+        "two_believers_ns": total(lengths),
+        "believed_ns_max": most(Traced(b.to_ns - b.from_ns, (b.from_row, b.to_row)) for b in held),
     }
 
 

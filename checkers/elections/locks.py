@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.facts.positions import weak_reads
 from fencepost.checkers.findings.finding import (
     WITNESSES_MAX,
@@ -89,8 +89,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             shown=one_of_each_first(findings)[:WITNESSES_MAX],
             rules=tuple(rules),
-            counted={name: rows(own) for name, own in _counted(sets, sections, holders).items()},
-            figures={"fencing": "on" if fenced else "off"},
+            figures={**numbers_of(_counted(sets, sections, holders)), "fencing": "on" if fenced else "off"},
         ).verdict(facts)
     ]
 

@@ -11,14 +11,41 @@ Beside them: who led at a moment, which epoch came next, and how long nobody is 
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, Rows, merged, outside, within
+from fencepost.checkers.facts.evidence import Intervals, merged, outside, within
 from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, logged_elections
 from fencepost.harness.history import BeliefEvent, Claim, FaultEvent, History, NodeEvent
-from fencepost.harness.verdict.figures import ClaimedSpan, ClaimFigures
+from fencepost.harness.verdict.figures import (
+    CLAIMED,
+    CLAIMED_COUNT,
+    CLAIMED_RUNNING,
+    POSSIBLE_CLAIMS,
+    Rows,
+    Traced,
+    most,
+    tally,
+)
+
+
+class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """A superseded claim: `reign` was claimed from `from_ns`, when a higher epoch had begun, to `to_ns` at least.
+
+    `running_ns` leaves out the time in which the node was proven stopped. `last` is the event that proves the end.
+    Times are in nanoseconds since the run began.
+    """
+
+    reign: Reign
+    from_ns: int
+    to_ns: int
+    running_ns: int
+    last: int
+
+    @property
+    def length_ns(self) -> int:
+        return self.to_ns - self.from_ns
 
 
 class Landmarks:
@@ -98,18 +125,7 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
         last = resigned.index
     stopped = within(reigns.stopped[reign.node], begin.at_ns, to_ns)
     return ClaimedSpan(
-        node=reign.node,
-        incarnation=reign.incarnation,
-        epoch=reign.epoch,
-        superseded_by=begin.epoch,
-        from_ns=begin.at_ns,
-        to_ns=to_ns,
-        length_ns=to_ns - begin.at_ns,
-        running_ns=to_ns - begin.at_ns - stopped,
-        samples=len(claimed),
-        indexes=(begin.event, last),
-        resigned_ns=None if resigned is None else resigned.time_ns,
-        reverted_to=None if resigned is None else resigned.position,
+        reign=reign, from_ns=begin.at_ns, to_ns=to_ns, running_ns=to_ns - begin.at_ns - stopped, last=last
     )
 
 
@@ -154,60 +170,51 @@ def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
     return merged(shared)
 
 
-def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> ClaimFigures:
-    """Return what the report draws: the spans (the longest `shown_max`, in order of time), counts and overlaps."""
+def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> dict[str, Any]:
+    """Return what the report shows: the spans (the longest `shown_max`, in order of time), counts and overlaps."""
     spans = claimed_spans(reigns)
-    shown = sorted(sorted(spans, key=lambda s: -s.length_ns)[:shown_max], key=lambda s: s.from_ns)
-    return ClaimFigures(
-        claimed=tuple(msgspec.structs.replace(span, events=_span_rows(reigns, span, marks)) for span in shown),
-        claimed_count=len(spans),
-        claimed_ns_max=max((s.length_ns for s in spans), default=0),
-        claimed_running_ns_max=max((s.running_ns for s in spans), default=0),
-        possible_claims=len(possible_claims(reigns)),
-        two_leaders_ns=overlap_ns(reigns, running=False),
-        two_leaders_running_ns=overlap_ns(reigns, running=True),
-        epochs=len(reigns.begins),
-        samples_unattributed=sum(s.claims is Claim.YES and s.epoch is None for s in reigns.samples),
-        samples_impossible=len(reigns.impossible),
-    )
-
-
-def claim_evidence(reigns: Reigns, marks: Landmarks) -> dict[str, Rows]:
-    """Return the rows behind the plain figures of `claim_figures`, by the same names."""
-    spans = claimed_spans(reigns)
-    longest = max(spans, key=lambda s: s.length_ns, default=None)
-    ran = max(spans, key=lambda s: s.running_ns, default=None)
+    rows = [_span_row(reigns, span, marks) for span in spans]
+    longest = sorted(rows, key=lambda row: -row["length_ns"].value)[:shown_max]
     return {
-        "claimed_count": tuple(s.indexes[1] for s in spans),
-        "claimed_ns_max": () if longest is None else _span_rows(reigns, longest, marks)["length_ns"],
-        "claimed_running_ns_max": () if ran is None else _span_rows(reigns, ran, marks)["running_ns"],
-        "possible_claims": tuple(s.index for s in possible_claims(reigns)),
-        "two_leaders_ns": _overlap_rows(reigns, marks, running=False),
-        "two_leaders_running_ns": _overlap_rows(reigns, marks, running=True),
-        "epochs": tuple(b.event for b in reigns.begins),
-        "samples_unattributed": tuple(s.index for s in reigns.samples if s.claims is Claim.YES and s.epoch is None),
-        "samples_impossible": tuple(s.index for s in reigns.impossible),
+        CLAIMED: tuple(sorted(longest, key=lambda row: row["from_ns"].value)),
+        CLAIMED_COUNT: tally(span.last for span in spans),
+        "claimed_ns_max": most(row["length_ns"] for row in rows),
+        CLAIMED_RUNNING: most(row["running_ns"] for row in rows),
+        POSSIBLE_CLAIMS: tally(s.index for s in possible_claims(reigns)),
+        "two_leaders_ns": _overlapped(reigns, marks, running=False),
+        "two_leaders_running_ns": _overlapped(reigns, marks, running=True),
+        "epochs": tally(b.event for b in reigns.begins),
+        "samples_unattributed": tally(s.index for s in reigns.samples if s.claims is Claim.YES and s.epoch is None),
+        "samples_impossible": tally(s.index for s in reigns.impossible),
     }
 
 
-def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str, Rows]:
-    begin, _ = span.indexes
-    own = [r for r in reigns.reigns if (r.node, r.incarnation, r.epoch) == (span.node, span.incarnation, span.epoch)]
-    claimed = [s for r in own for s in r.claimed]
-    latest = max((s for r in own for s in r.samples), key=lambda s: s.lo_ns)
-    end = (span.indexes[1],) if span.to_ns > latest.lo_ns else marks.since(latest)
-    stops = marks.inside(reigns.stopped[span.node], span.from_ns, span.to_ns)
+def _span_row(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str, Any]:
+    reign = span.reign
+    begin, resigned = reign.superseded, reign.resigned
+    assert begin is not None
+    latest = max(reign.samples, key=lambda s: s.lo_ns)
+    end = (span.last,) if span.to_ns > latest.lo_ns else marks.since(latest)
+    stops = marks.inside(reigns.stopped[reign.node], span.from_ns, span.to_ns)
     return {
-        "epoch": marks.named(latest),
-        "superseded_by": tuple(i for r in own[:1] if r.superseded is not None for i in marks.begun(r.superseded)),
-        "from_ns": (begin,),
-        "to_ns": end,
-        "length_ns": (begin, *end),
-        "running_ns": (begin, *end, *stops),
-        "samples": tuple(s.index for s in claimed),
-        "resigned_ns": tuple(r.resigned.index for r in own if r.resigned is not None),
-        "reverted_to": tuple(r.resigned.index for r in own if r.resigned is not None),
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": Traced(reign.epoch, marks.named(latest)),
+        "superseded_by": Traced(begin.epoch, marks.begun(begin)),
+        "from_ns": Traced(span.from_ns, (begin.event,)),
+        "to_ns": Traced(span.to_ns, end),
+        "length_ns": Traced(span.length_ns, (begin.event, *end)),
+        "running_ns": Traced(span.running_ns, (begin.event, *end, *stops)),
+        "samples": tally(s.index for s in reign.claimed),
+        "resigned_ns": None if resigned is None else Traced(resigned.time_ns, (resigned.index,)),
+        "reverted_to": None
+        if resigned is None or resigned.position is None
+        else Traced(resigned.position, (resigned.index,)),
     }
+
+
+def _overlapped(reigns: Reigns, marks: Landmarks, *, running: bool) -> Traced[int]:
+    return Traced(overlap_ns(reigns, running=running), _overlap_rows(reigns, marks, running=running))
 
 
 def _overlap_rows(reigns: Reigns, marks: Landmarks, *, running: bool) -> Rows:

@@ -30,9 +30,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, Rows, within
+from fencepost.checkers.facts.evidence import Intervals, within
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import Clock, ClockEvent, History, SampleEvent
+from fencepost.harness.verdict.figures import Rows
 
 TIMER = "the harness's timer"
 #: Who stalled, as `stalled_by` says it.

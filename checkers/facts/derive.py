@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
-from fencepost.checkers.facts.claims import claimed_spans, overlaps
+from fencepost.checkers.facts.claims import ClaimedSpan, claimed_spans, overlaps
 from fencepost.checkers.facts.clocks import stalls_of
 from fencepost.checkers.facts.evidence import row, within
 from fencepost.checkers.facts.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
@@ -63,7 +63,6 @@ from fencepost.harness.verdict.fact_tables import (
     ZOMBIE_EPISODES,
     FactTables,
 )
-from fencepost.harness.verdict.figures import ClaimedSpan
 
 
 def derive(history: History, facts: Facts) -> FactTables:
@@ -145,12 +144,8 @@ def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) ->
         episode.unknown += [operation] * (row(operation) in unknown)
     for anomaly, operation, reign in _acts(acts, reigns):
         episodes[id(reign)].acts.append((anomaly, operation))
-    outlived = {(span.node, span.incarnation, span.epoch) for span in claimed_spans(reigns)}
-    return [
-        e
-        for e in episodes.values()
-        if (e.reign.node, e.reign.incarnation, e.reign.epoch) in outlived or e.requests or e.served or e.acts
-    ]
+    outlived = {id(span.reign) for span in claimed_spans(reigns)}
+    return [e for e in episodes.values() if id(e.reign) in outlived or e.requests or e.served or e.acts]
 
 
 def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
@@ -173,12 +168,8 @@ def _rows(operations: Iterable[Operation]) -> set[int]:
 
 def episodes_table(episodes: Sequence[Episode], reigns: BySubject) -> Any:
     """Lay out one row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
-    spans = {
-        (subject, span.node, span.incarnation, span.epoch): span
-        for subject, one in reigns.items()
-        for span in claimed_spans(one)
-    }
-    rows = [_episode(e, spans.get((e.subject, e.reign.node, e.reign.incarnation, e.reign.epoch))) for e in episodes]
+    spans = {id(span.reign): span for one in reigns.values() for span in claimed_spans(one)}
+    rows = [_episode(e, spans.get(id(e.reign))) for e in episodes]
     return ZOMBIE_EPISODES.of_rows(sorted(rows, key=lambda r: (r["superseded_ns"], r["subject"], r["node"])))
 
 

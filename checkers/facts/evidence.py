@@ -10,11 +10,12 @@ Derive once: a fact that several checkers and tables need of one history is comp
 Lengths of time are counted over intervals [from, to] in ns since the run began.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict.figures import Rows, Traced, tally
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,9 +46,6 @@ def _same(one: Any, other: Any) -> bool:
     return one is other or (isinstance(one, str) and one == other)
 
 
-Rows = tuple[int, ...]
-
-
 def row(operation: Operation) -> int:
     """Return the row of an operation's completion; that of its invocation if it never ended."""
     return operation.invoke_index if operation.complete_index is None else operation.complete_index
@@ -58,12 +56,14 @@ def rows(operations: Iterable[Operation]) -> Rows:
     return tuple(row(operation) for operation in operations)
 
 
-def violations(anomalies: Iterable[tuple[str, Operation]]) -> dict[str, Rows]:
-    """Map the names of a verdict's evidence to rows: one for each anomaly, that of the operation that stands for it."""
-    counted: dict[str, list[int]] = {}
-    for anomaly, operation in anomalies:
-        counted.setdefault(f"anomalies.{anomaly}", []).append(row(operation))
-    return {name: tuple(own) for name, own in counted.items()}
+def number_of(operations: Iterable[Operation]) -> Traced[int]:
+    """Count operations, with the row of each."""
+    return tally(rows(operations))
+
+
+def numbers_of(counted: Mapping[str, Iterable[Operation]]) -> dict[str, Traced[int]]:
+    """Count the operations of each name."""
+    return {name: number_of(operations) for name, operations in counted.items()}
 
 
 Intervals = list[tuple[int, int]]

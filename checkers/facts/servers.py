@@ -34,7 +34,6 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import CATCH_UPS, CUTS, FAULTS, QUORUM_LOSSES, SERVER_ENDS, STOPS
-from fencepost.harness.verdict.figures import Cut
 
 #: After the end of every run.
 _NEVER_NS: Final = 1 << 62
@@ -351,6 +350,15 @@ def quorum_losses_table(history: History, voters: Sequence[str]) -> Any:
     return QUORUM_LOSSES.of_rows(
         [{**msgspec.structs.asdict(loss), "quorum": loss.quorum.value} for loss in quorum_losses(history, voters)]
     )
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """From `from_ns` to `to_ns`, `node` certainly reached less than a majority, and less than a majority reached it."""
+
+    node: str
+    from_ns: int
+    to_ns: int
+    fault_ids: tuple[int, ...]
 
 
 def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:

@@ -10,17 +10,17 @@ kept: `valid`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.positions import events_of
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, Verdict, VerdictProof, Witness, in_words
-from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 
 def seconds(ns: int) -> str:
@@ -122,13 +122,14 @@ class Named(Protocol):
 N = TypeVar("N", bound=Named)
 
 
-def violations(findings: Iterable[Finding]) -> dict[str, Rows]:
-    """Map the names of a verdict's evidence to rows: one for each finding that has a row."""
-    counted: dict[str, list[int]] = {}
+def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
+    """Count findings by anomaly, with the row of each that has one."""
+    counts = Counter(finding.anomaly for finding in findings)
+    rows: dict[str, list[int]] = {}
     for finding in findings:
         if finding.row is not None:
-            counted.setdefault(f"anomalies.{finding.anomaly}", []).append(finding.row)
-    return {name: tuple(own) for name, own in counted.items()}
+            rows.setdefault(finding.anomaly, []).append(finding.row)
+    return {name: Traced(count, tuple(rows.get(name, ()))) for name, count in counts.items()}
 
 
 def ranked(findings: Iterable[N]) -> Iterator[tuple[int, N]]:
@@ -153,7 +154,6 @@ def few_of_each(findings: Iterable[N], most: int = WITNESSES_OF_EACH) -> list[N]
 ORDERED_MAX: Final = 5_000
 #: Findings of one verdict that become witnesses; all are counted.
 WITNESSES_MAX: Final = 5
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Doubt(NamedTuple):
@@ -217,9 +217,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     valid one; without `broken`, the reason counts the anomalies by name. `exposed` has a row for each time that the
     guarantee was tested; `exposure` is the number of times where rows cannot say it. `shown` become witnesses; None:
     the first `findings`. `rules` say how often each rule could have fired; if none could, the verdict is `unknown`,
-    whatever the exposure. `counted` are figures that count rows; the rows of other `figures` stand in `evidence`.
-    A mapping of `figures` is for those that nobody reads by name (`Figures.others`); a struct holds the counts, too.
-    `complete` means the same as in `Verdict`.
+    whatever the exposure. `figures` and `complete` mean the same as in `Verdict`.
     """
 
     checker: str
@@ -234,20 +232,19 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     kept: str = ""
     shown: Sequence[Finding] | None = None
     rules: tuple[Rule, ...] = ()
-    counted: Mapping[str, Rows] = _NOTHING
-    figures: Mapping[str, Any] | Figures = _NOTHING
-    evidence: Mapping[str, Rows] = _NOTHING
+    figures: Figures = MappingProxyType({})
     proofs: tuple[VerdictProof, ...] = ()
     complete: bool = False
 
     def verdict(self, facts: Facts) -> Verdict:
         """Return the verdict, by the plan's threshold of exposure."""
-        anomalies = dict(Counter(finding.anomaly for finding in self.findings))
-        exposure = len(self.exposed) if self.exposure is None else self.exposure
+        anomalies = violations(self.findings)
+        counts = {name: number.value for name, number in anomalies.items()}
+        exposure = Traced(self.exposure, self.exposed) if self.exposure is not None else tally(self.exposed)
         validity, reason, cause = conclude(
-            broken=(self.broken or in_words(anomalies)) if self.findings else "",
+            broken=(self.broken or in_words(counts)) if self.findings else "",
             doubt=self.doubt,
-            untested=too_few(exposure, self.exposure_of, facts, self.untested) or no_chance(self.rules, facts),
+            untested=too_few(exposure.value, self.exposure_of, facts, self.untested) or no_chance(self.rules, facts),
             kept=self.kept,
         )
         shown = self.findings[:WITNESSES_MAX] if self.shown is None else self.shown
@@ -260,16 +257,10 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             exposure=exposure,
             exposure_of=self.exposure_of,
             # A violation was a chance, however chances are counted.
-            rules=tuple(rule(r.name, max(r.chances, anomalies.get(r.name, 0)), r.lacks) for r in self.rules),
+            rules=tuple(rule(r.name, max(r.chances, counts.get(r.name, 0)), r.lacks) for r in self.rules),
             anomalies=anomalies,
             witnesses=tuple(finding.witness() for finding in shown),
-            figures=self._figures(),
-            evidence={"exposure": self.exposed, **violations(self.findings), **self.counted, **self.evidence},
+            figures=dict(self.figures),
             proofs=self.proofs,
             complete=self.complete,
         )
-
-    def _figures(self) -> Figures:
-        if isinstance(self.figures, Figures):
-            return self.figures
-        return Figures(others={**{name: len(own) for name, own in self.counted.items()}, **self.figures})

@@ -148,7 +148,7 @@ def set_aside(operations: Sequence[Operation], strange: Mapping[int, tuple[Opera
 def with_impossible(verdict: Verdict, strange: Mapping[int, tuple[Operation, str]]) -> Verdict:
     """Return the verdict on the rest of a history, made invalid by the impossible answers."""
     findings = [_finding(op, why) for op, why in strange.values()]
-    anomalies = {ANOMALY: len(findings), **verdict.anomalies}
+    anomalies = {**violations(findings), **verdict.anomalies}
     more = f"; {verdict.reason}" if verdict.validity is Validity.INVALID and verdict.reason else ""
     shown = [finding.witness() for finding in findings[: WITNESSES_MAX - bool(verdict.witnesses)]]
     return msgspec.structs.replace(
@@ -158,7 +158,6 @@ def with_impossible(verdict: Verdict, strange: Mapping[int, tuple[Operation, str
         reason=in_words({ANOMALY: len(findings)}) + more,
         anomalies=anomalies,
         witnesses=(*shown, *verdict.witnesses[: WITNESSES_MAX - len(shown)]),
-        evidence={**verdict.evidence, **violations(findings)},
         proofs=(),
         allowed=(),
     )

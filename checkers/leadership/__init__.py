@@ -30,7 +30,7 @@ brought. So a node's answers after a start or a change of members count; the oth
 
 import re
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -48,8 +48,8 @@ from fencepost.checkers.facts.acts import (
     code_of,
     find_acts,
 )
-from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_figures
-from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.facts.claims import Landmarks, claim_figures
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
 from fencepost.checkers.facts.reigns import FirstClaim, Reigns, leaders_by_epoch, reigns_of, subjects
 from fencepost.checkers.facts.servers import SizedBelief, sized_beliefs
@@ -58,7 +58,7 @@ from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings
 from fencepost.checkers.leadership import self_fencing
 from fencepost.harness.history import Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
-from fencepost.harness.verdict.figures import ClaimFigures, LeadershipFigures
+from fencepost.harness.verdict.figures import ACTED, ASKED, FENCED, SERVED, STALE_ANSWERS, UNKNOWN, Figures
 from fencepost.harness.verdict.guarantee import anomaly_count
 
 CHECKER: Final = "leadership"
@@ -87,10 +87,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
-        no_act = _no_act(history, facts, reigns, acts, _figures(claim_figures(reigns, marks), acts))
+        figures = {**claim_figures(reigns, marks), **_figures(acts)}
         of_subject = [
             *_stale_answers(history, facts, acts),
-            msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
+            _no_act(history, facts, reigns, acts, figures),
             *self_fencing.judge(history, facts, reigns, subject),
             *_judge_one_leader(history, facts, reigns),
             *_judge_group_size(history, facts, subject),
@@ -118,34 +118,26 @@ def _beside(verdict: Verdict, first: str) -> Verdict:
     return msgspec.structs.replace(verdict, weighs=False, reason=reason)
 
 
-def _act_operations(acts: Acts) -> dict[str, list[Operation]]:
-    """The operations that are counted, by the names of their figures."""
-    return {
-        "asked_of_superseded_leader": acts.requests,
-        "writes_asked_of_superseded_leader": acts.write_requests,
-        "writes_that_reached_superseded_leader": acts.reached_writes,
-        "served_by_superseded_leader": acts.served,
-        "attempted_but_fenced": acts.fenced,
-        "attempted_outcome_unknown": acts.unknown,
-        "failed_for_other_reasons": acts.refused_otherwise,
-        "fresh_reads_answered": acts.fresh_reads_exposed,
-        "stale_answers": [stale.read for stale in acts.stale],
-        "acted": [
-            *(s.read for s in acts.stale),
-            *(lost.add for lost in acts.lost),
-            *(s.write for s in acts.stamped),
-            *(request.operation for request in acts.acknowledged),
-        ],
-    }
-
-
-def _figures(claims: ClaimFigures, acts: Acts) -> LeadershipFigures:
-    counts: dict[str, Any] = {name: len(own) for name, own in _act_operations(acts).items()}
-    return LeadershipFigures(**msgspec.structs.asdict(claims), **counts)
-
-
-def _act_evidence(acts: Acts) -> dict[str, Rows]:
-    return {name: rows(own) for name, own in _act_operations(acts).items()}
+def _figures(acts: Acts) -> Figures:
+    return numbers_of(
+        {
+            ASKED: acts.requests,
+            "writes_asked_of_superseded_leader": acts.write_requests,
+            "writes_that_reached_superseded_leader": acts.reached_writes,
+            SERVED: acts.served,
+            FENCED: acts.fenced,
+            UNKNOWN: acts.unknown,
+            "failed_for_other_reasons": acts.refused_otherwise,
+            "fresh_reads_answered": acts.fresh_reads_exposed,
+            STALE_ANSWERS: [stale.read for stale in acts.stale],
+            ACTED: [
+                *(s.read for s in acts.stale),
+                *(lost.add for lost in acts.lost),
+                *(s.write for s in acts.stamped),
+                *(request.operation for request in acts.acknowledged),
+            ],
+        }
+    )
 
 
 def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
@@ -175,7 +167,7 @@ def _stale_rule(acts: Acts) -> Rule:
     return Rule(name="stale-answer-by-superseded-leader", chances=chances, lacks=lacks)
 
 
-def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: LeadershipFigures) -> Verdict:
+def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: Figures) -> Verdict:
     lost = [_lost_finding(history, one) for one in acts.lost]
     stamped = [_stamped_finding(one) for one in acts.stamped]
     acknowledged = [_acknowledged_finding(history, one) for one in acts.acknowledged]
@@ -195,7 +187,6 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
         shown=[*lost[:WITNESSES_MAX], *stamped[:WITNESSES_MAX], *acknowledged[:WITNESSES_MAX]],
         rules=acts.rules,
         figures=figures,
-        evidence=_act_evidence(acts),
     ).verdict(facts)
 
 

@@ -17,13 +17,12 @@ The verdict is about the guarantee of the run's reads: "linearizable" where the 
 Source: Ongaro (2014), section 6.4: what a leader must do so that a read-only query is not answered from stale state.
 """
 
-from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from fencepost.checkers.facts.acts import find_acts
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.facts.versions import JudgedReads, StaleRead, Views, find_stale, superseded_reign
@@ -31,6 +30,7 @@ from fencepost.checkers.findings.circumstances import RENUMBERED, answered_words
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, most, tallies
 
 CHECKER: Final = "freshness"
 ONE_NUMBERING: Final = "write-positions-agree"
@@ -54,11 +54,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     judged = find_stale(history)
     reigns = reigns_of(history, first_subject(history, facts))
     stale = [msgspec.structs.replace(s, reign=superseded_reign(reigns, s.read)) for s in judged.stale]
-    counted = {
-        "reads_judged": judged.reads,
-        "stale_reads": [s.read for s in stale],
-        "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
-        "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
+    led = [s for s in stale if s.reign is not None]
+    figures = {
+        "reads_judged": number_of(judged.reads),
+        "stale_reads": number_of(s.read for s in stale),
+        "stale_reads_of_superseded_leader": number_of(s.read for s in led),
+        "fresh_reads_answered_by_superseded_leader": number_of(find_acts(history, facts, reigns).fresh_reads_exposed),
+        "stale_reads_by_node": tallies((s.read.node, row(s.read)) for s in stale),
+        "stale_reads_by_superseded_epoch": tallies((str(s.reign.epoch), row(s.read)) for s in led if s.reign),
+        "staleness_ns_max": most(Traced(s.late_ns, (row(s.first), s.read.invoke_index)) for s in stale),
+        "staleness_writes_max": _most_missing(history, stale),
     }
     telling = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:WITNESSES_MAX]
     return [
@@ -73,8 +78,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             rules=(rule("stale-read", len(judged.exposed), "no read came after a newer write through another node"),),
             kept=f"{len(judged.reads) - len(judged.unplaced)} reads held every write acknowledged before them",
             shown=[_finding(history, s) for s in telling],
-            figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
-            evidence={**{name: rows(own) for name, own in counted.items()}, **_evidence(history, stale)},
+            figures=figures,
         ).verdict(facts),
         *([_numbering(history, facts, judged.views)] if facts.guarantee(ONE_NUMBERING) is not None else []),
     ]
@@ -103,29 +107,9 @@ def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
     ).verdict(facts)
 
 
-def _figures(stale: list[StaleRead]) -> dict[str, Any]:
-    return {
-        "stale_reads_by_node": dict(Counter(s.read.node for s in stale)),
-        "stale_reads_by_superseded_epoch": dict(Counter(str(s.reign.epoch) for s in stale if s.reign is not None)),
-        "staleness_ns_max": max((s.late_ns for s in stale), default=0),
-        "staleness_writes_max": max((s.missing for s in stale), default=0),
-    }
-
-
-def _evidence(history: History, stale: list[StaleRead]) -> dict[str, Rows]:
-    """The rows behind `_figures`, by the same names."""
-    by_figure: dict[str, list[int]] = {}
-    for s in stale:
-        by_figure.setdefault(f"stale_reads_by_node.{s.read.node}", []).append(row(s.read))
-        if s.reign is not None:
-            by_figure.setdefault(f"stale_reads_by_superseded_epoch.{s.reign.epoch}", []).append(row(s.read))
-    latest = max(stale, key=lambda s: s.late_ns, default=None)
+def _most_missing(history: History, stale: list[StaleRead]) -> Traced[int]:
     emptiest = max(stale, key=lambda s: s.missing, default=None)
-    return {
-        **{name: tuple(own) for name, own in by_figure.items()},
-        "staleness_ns_max": () if latest is None else (row(latest.first), latest.read.invoke_index),
-        "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest)),
-    }
+    return Traced(0) if emptiest is None else Traced(emptiest.missing, rows(_missing(history, emptiest)))
 
 
 def _missing(history: History, stale: StaleRead) -> list[Operation]:

@@ -28,13 +28,12 @@ import msgspec
 
 from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.reigns import LeaderSample, Reign, Reigns
-from fencepost.checkers.facts.servers import cuts, possibly_stopped
+from fencepost.checkers.facts.servers import Cut, cuts, possibly_stopped
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
-from fencepost.harness.verdict.figures import Cut, CutClaim, SelfFencingFigures
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
@@ -131,38 +130,33 @@ def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[
             first_beyond, last_beyond = (pick(watched.beyond, key=lambda s: s.lo_ns) for pick in (min, max))
             beyond_ns += last_beyond.lo_ns - first_beyond.lo_ns
             beyond_rows += (*marks.since(first_beyond), *marks.since(last_beyond))
-    figures = SelfFencingFigures(
-        bound_ns=bound.bound_ns,
-        bound_source=bound.source,
-        limit_running_ns=limit_ns,
-        cuts_from_every_majority=len(all_cuts),
-        cuts=tuple(msgspec.structs.replace(cut, events=_cut_rows(cut, marks)) for cut in all_cuts[:_CUTS_SHOWN]),
-        claims_in_cuts=_last_claims(claims, times, marks),
-        samples_beyond_bound=len(beyond),
-        observed_beyond_bound_ns=beyond_ns,
-        running_ns_max_when_claimed=max((claim.ran_ns for claim in claims), default=0),
-        claims_in_doubt=sum(_doubtful(c) for c in failures),
-    )
     longest = max(claims, key=lambda claim: claim.ran_ns, default=None)
-    evidence = {
-        "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
-        "samples_beyond_bound": tuple(s.index for s in beyond),
-        "observed_beyond_bound_ns": beyond_rows,
-        "running_ns_max_when_claimed": () if longest is None else _ran_rows(longest, times[longest.cut.node], marks),
-        "claims_in_doubt": tuple(c.samples[-1].index for c in failures if _doubtful(c)),
+    figures = {
+        "bound_ns": bound.bound_ns,
+        "bound_source": bound.source,
+        "limit_running_ns": limit_ns,
+        "cuts_from_every_majority": Traced(len(all_cuts), tuple(i for cut in all_cuts for i in marks.at(cut.from_ns))),
+        "cuts": tuple(
+            {
+                "node": cut.node,
+                "from_ns": Traced(cut.from_ns, marks.at(cut.from_ns)),
+                "to_ns": Traced(cut.to_ns, marks.at(cut.to_ns)),
+                "fault_ids": cut.fault_ids,
+            }
+            for cut in all_cuts[:_CUTS_SHOWN]
+        ),
+        "claims_in_cuts": _last_claims(claims, times, marks),
+        "samples_beyond_bound": tally(s.index for s in beyond),
+        "observed_beyond_bound_ns": Traced(beyond_ns, beyond_rows),
+        "running_ns_max_when_claimed": Traced(0) if longest is None else _ran(longest, times, marks),
+        "claims_in_doubt": tally(c.samples[-1].index for c in failures if _doubtful(c)),
     }
     doubt = _doubt(failures) or _unproven(failures, claims, limit_ns)
-    verdict = _verdict(
-        history, msgspec.structs.replace(facts, leadership=bound), failures, doubt, chances, all_cuts, figures
-    )
-    return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
+    bounded = msgspec.structs.replace(facts, leadership=bound)
+    return [_verdict(history, bounded, failures, doubt, chances, all_cuts, figures)]
 
 
-def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
-    return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
-
-
-def _last_claims(claims: list[Late], times: dict[str, OwnTime], marks: Landmarks) -> tuple[CutClaim, ...]:
+def _last_claims(claims: list[Late], times: dict[str, OwnTime], marks: Landmarks) -> tuple[Figures, ...]:
     """Return the last claim of each reign in each cut, in the order of the cuts."""
     last: dict[tuple[str, int, int, int], Late] = {}
     for claim in claims:
@@ -170,29 +164,25 @@ def _last_claims(claims: list[Late], times: dict[str, OwnTime], marks: Landmarks
             which = claim.cut.node, claim.cut.from_ns, claim.incarnation, claim.epoch
             last[which] = max(last.get(which, claim), claim, key=lambda c: c.at_ns)
     return tuple(
-        CutClaim(
-            node=node,
-            incarnation=incarnation,
-            epoch=epoch,
-            cut_from_ns=from_ns,
-            to_ns=claim.at_ns,
-            ran_ns=claim.ran_ns,
-            events={
-                "epoch": claim.named,
-                "cut_from_ns": marks.at(from_ns),
-                "to_ns": claim.rows,
-                "ran_ns": _ran_rows(claim, times[node], marks),
-            },
-        )
+        {
+            "node": node,
+            "incarnation": incarnation,
+            "epoch": Traced(epoch, claim.named),
+            "cut_from_ns": Traced(from_ns, marks.at(from_ns)),
+            "to_ns": Traced(claim.at_ns, claim.rows),
+            "ran_ns": _ran(claim, times, marks),
+        }
         for (node, from_ns, incarnation, epoch), claim in list(last.items())[:_CUTS_SHOWN]
     )
 
 
-def _ran_rows(last: Late, time: OwnTime, marks: Landmarks) -> Rows:
+def _ran(last: Late, times: dict[str, OwnTime], marks: Landmarks) -> Traced[int]:
     """From the cut to the last claim, less the stops between them, by the node's own clocks."""
     from_ns = last.cut.from_ns
+    time = times[last.cut.node]
     stops = marks.inside(time.stopped, from_ns, last.at_ns)
-    return (*marks.at(from_ns), *last.rows, *stops, *time.rows(from_ns, last.at_ns))
+    rows = (*marks.at(from_ns), *last.rows, *stops, *time.rows(from_ns, last.at_ns))
+    return Traced(last.ran_ns, rows)
 
 
 def _resigned(reign: Reign, cut: Cut, time: OwnTime, marks: Landmarks) -> list[Late]:
@@ -313,7 +303,7 @@ def _verdict(
     doubt: Doubt | None,
     chances: list[LeaderSample],
     all_cuts: list[Cut],
-    figures: SelfFencingFigures,
+    figures: Figures,
 ) -> Verdict:
     proven = [c for c in failures if not _doubtful(c)]
     bound = facts.leadership
@@ -323,8 +313,8 @@ def _verdict(
     assert bound_ns is not None
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
     ran = duration(max((c.running_ns for c in proven), default=0))
-    longest_ns = figures.running_ns_max_when_claimed
-    untested = _untested(all_cuts, figures, limit_ns)
+    longest_ns = figures["running_ns_max_when_claimed"].value
+    untested = _untested(all_cuts, limit_ns, beyond=bool(figures["samples_beyond_bound"].value))
     failed = [_finding(history, bound, c) for c in proven]
     return Findings(
         checker="leadership",
@@ -343,9 +333,9 @@ def _verdict(
     ).verdict(facts)
 
 
-def _untested(all_cuts: list[Cut], figures: SelfFencingFigures, limit_ns: int) -> str:
+def _untested(all_cuts: list[Cut], limit_ns: int, *, beyond: bool) -> str:
     """Why no answer could have been a violation."""
-    if figures.samples_beyond_bound:
+    if beyond:
         return (
             "a cut-off leader was observed for longer than its bound, but not by three answers over a second after a "
             "later epoch had begun"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import number_of, row
 from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of
 from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Findings, rule
 from fencepost.checkers.leases.exposure import (
@@ -39,6 +39,7 @@ from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
+from fencepost.harness.verdict.figures import Rows, Traced, tallies, tally
 from fencepost.harness.verdict.guarantee import anomaly_count
 
 CHECKER: Final = "lease"
@@ -93,14 +94,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     looks = looks_of(history)
     judged = [judge(lease, lives, looks) for lease in leases_of(history, looks)]
     exposed = _exposed(judged, lives, looks)
-    counted = _counted(history, judged)
     leaders = {id(f): superseded_leader(f, history, reigns) for one in judged for f in one.findings if _early(f)}
-    figures, evidence = _figures(history, judged, reigns, leaders)
+    figures = _figures(history, judged, reigns, leaders)
     unbounded = Doubt(Cause.NOT_APPLICABLE, f"{facts.system} does not say when a lease is over")
     verdicts = []
     for guarantee, (anomaly, exposure_of, untested) in _GUARANTEES.items():
         findings = [f for one in judged for f in one.findings if f.anomaly == anomaly]
-        first = guarantee == LIVES
         verdicts.append(
             Findings(
                 checker=CHECKER,
@@ -113,9 +112,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 untested=untested,
                 rules=(rule(anomaly, len(exposed[guarantee]), untested),),
                 shown=[_shown(f, leaders.get(id(f)), lives) for f in findings[:WITNESSES_MAX]],
-                counted=counted if first else {},
-                figures=figures if first else {},
-                evidence=evidence if first else {},
+                figures=figures if guarantee == LIVES else {},
             ).verdict(facts)
         )
     return verdicts
@@ -147,54 +144,42 @@ def _exposed(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAt
     }
 
 
-def _counted(history: History, judged: Sequence[JudgedLease]) -> dict[str, Rows]:
-    """Return the rows of the figures that count operations, by their names."""
-    by_figure: dict[str, list[int]] = {}
-    for op in history.operations:
-        if op.f in ("grant", "attach", "keep", "revoke"):
-            by_figure.setdefault(f"{op.f}_{op.type.value}", []).append(row(op))
-    elsewhere = [r.op for one in judged for r in one.lease.renewals[1:] if r.op.node != one.lease.grant.op.node]
-    refused = [e.index for e in history.of(AttemptEvent) if e.f == "revoke"]
-    return {
-        **{name: tuple(own) for name, own in by_figure.items()},
-        "kept_through_other_nodes": rows(elsewhere),
-        "keep_alives_in_doubt": rows(r.op for one in judged for r in one.in_doubt),
-        "seen_gone": rows(one.lease.gone.op for one in judged if one.lease.gone is not None),
-        "revokes_by_servers_not_done": tuple(refused),
-    }
-
-
 def _figures(
     history: History, judged: Sequence[JudgedLease], reigns: Reigns, leaders: dict[int, Superseded | None]
-) -> tuple[dict[str, Any], dict[str, Rows]]:
-    figures: dict[str, Any] = {}
-    evidence: dict[str, Rows] = {}
+) -> dict[str, Any]:
+    requests = (op for op in history.operations if op.f in ("grant", "attach", "keep", "revoke"))
+    elsewhere = [r.op for one in judged for r in one.lease.renewals[1:] if r.op.node != one.lease.grant.op.node]
     begun_ns = sorted(begin.at_ns for begin in reigns.begins)
     across = [
         one.lease.grant.op
         for one in judged
         if any(bisect_right(begun_ns, start) < bisect_left(begun_ns, end) for start, end in one.alive)
     ]
-    figures["alive_across_elections"], evidence["alive_across_elections"] = len(across), rows(across)
-    superseded = [
-        f.counted for one in judged for f in one.findings if (leader := leaders.get(id(f))) is not None and leader
-    ]
-    name = "revoked_under_superseded_leader"
-    figures[name], evidence[name] = len(superseded), rows(superseded)
-    gone = sorted(waited_ns for one in judged if (waited_ns := _gone_after(one.lease)) is not None)
-    for name, place in (("gone_after_last_answer_ns_max", -1), ("gone_after_last_answer_ns_median", len(gone) // 2)):
-        if gone:
-            figures[name], evidence[name] = gone[place]
-    return figures, evidence
+    superseded = [f.counted for one in judged for f in one.findings if leaders.get(id(f))]
+    figures = {
+        **tallies((f"{op.f}_{op.type.value}", row(op)) for op in requests),
+        "kept_through_other_nodes": number_of(elsewhere),
+        "keep_alives_in_doubt": number_of(r.op for one in judged for r in one.in_doubt),
+        "seen_gone": number_of(one.lease.gone.op for one in judged if one.lease.gone is not None),
+        "revokes_by_servers_not_done": tally(e.index for e in history.of(AttemptEvent) if e.f == "revoke"),
+        "alive_across_elections": number_of(across),
+        "revoked_under_superseded_leader": number_of(superseded),
+    }
+    waits = [waited for one in judged if (waited := _gone_after(one.lease)) is not None]
+    waits.sort(key=lambda waited: (waited.value, waited.rows))
+    for name, place in (("gone_after_last_answer_ns_max", -1), ("gone_after_last_answer_ns_median", len(waits) // 2)):
+        if waits:
+            figures[name] = waits[place]
+    return figures
 
 
-def _gone_after(lease: GrantedLease) -> tuple[int, Rows] | None:
+def _gone_after(lease: GrantedLease) -> Traced[int] | None:
     """Return how long after the answer to its last renewal its key was seen gone, in ns; None if it was revoked."""
     last_ns = lease.last_answer_ns
     if lease.gone is None or lease.revokes or last_ns is None or lease.gone.completed_ns < last_ns:
         return None
     last = next(o for o in lease.may_renew if o.completed_ns == last_ns)
-    return lease.gone.completed_ns - last_ns, (row(last), row(lease.gone.op))
+    return Traced(lease.gone.completed_ns - last_ns, (row(last), row(lease.gone.op)))
 
 
 def _shown(finding: LeaseFinding, leader: Superseded | None, lives: Lives) -> LeaseFinding:

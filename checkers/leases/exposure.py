@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from fencepost.checkers.facts.evidence import Intervals, Rows, row, rows
+from fencepost.checkers.facts.evidence import Intervals, row, rows
 from fencepost.checkers.leases.findings import JudgedLease, asked_after, end_of
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import LookAtKeys
 from fencepost.harness.history import Outcome
+from fencepost.harness.verdict.figures import Rows
 
 
 def looks_at_the_living(judged: Sequence[JudgedLease], looks: Sequence[LookAtKeys]) -> Rows:

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.claims import Landmarks
-from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns
 from fencepost.checkers.findings.finding import duration, seconds
 from fencepost.checkers.leases.findings import LeaseFinding
 from fencepost.harness.history import AttemptEvent, History
+from fencepost.harness.verdict.figures import Rows
 
 #: What a leader had queued may still go out this long after it led: etcd has 16 revokes under way at a time, each waits
 #: for 5 s and two election time-outs, and a node that has become a follower hands the next ones on.

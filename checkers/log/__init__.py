@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.partitions import PartitionView, partitions
 from fencepost.checkers.facts.servers import Risk
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
@@ -17,7 +17,7 @@ from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.figures import PARTITIONS
 
 CHECKER: Final = "log"
 
@@ -166,10 +166,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     views = partitions(history)
     risk = Risk(history, facts, {o.node for view in views for o in (*view.appends, *view.attempts)})
     verdicts = [_verdict(question, views, risk, history, facts) for question in QUESTIONS]
-    counted = {name: rows(own) for name, own in _counted(views).items()}
-    first = msgspec.structs.replace(
-        verdicts[0], figures=Figures(others=_figures(views)), evidence={**counted, **verdicts[0].evidence}
-    )
+    first = msgspec.structs.replace(verdicts[0], figures=_figures(views))
     return [first, *verdicts[1:]]
 
 
@@ -203,31 +200,24 @@ def _doubt(question: _Question, views: list[PartitionView], history: History) ->
     return Doubt(Cause.UNDECIDED, f"the final scan did not reach the end of {', '.join(unread)}")
 
 
-def _counted(views: list[PartitionView]) -> dict[str, list[Operation]]:
-    """Map the names of figures to what they count over all partitions."""
+def _figures(views: list[PartitionView]) -> dict[str, Any]:
+    """Count over all partitions for the report."""
     appends = [append for view in views for append in view.appends]
     info = [(view, a) for view in views for a in view.appends if a.type is Outcome.INFO]
     return {
-        "partitions": [view.first for view in views],
-        "appends_ok": [a for a in appends if a.type is Outcome.OK],
-        "appends_fail": [a for a in appends if a.type is Outcome.FAIL],
-        "appends_info": [a for _, a in info],
-        "recovered": [a for view, a in info if a.value in view.final_values],
-        "unseen": [a for view in views for a in find.unseen(view)],
-        "polls_ok": [read for view in views for read in view.reads],
-        "leader_changes": [begun.proof for view in views for begun in view.begun[1:]],
-        "records_above_high_watermark": [read for view in views for read in _above(view)],
-        "high_watermark_went_back": [read for view in views for read in _went_back(view)],
-        "real_time_inversions": [a for view in views for a in find.real_time_inversions(view.acknowledged)],
-    }
-
-
-def _figures(views: list[PartitionView]) -> dict[str, Any]:
-    """Return plain counts over all partitions for the report."""
-    return {
         "records_read": sum(len(rows_read) for view in views for rows_read in view.rows.values()),
         "records_final": sum(len(view.final) for view in views),
-        **{name: len(own) for name, own in _counted(views).items()},
+        PARTITIONS: number_of(view.first for view in views),
+        "appends_ok": number_of(a for a in appends if a.type is Outcome.OK),
+        "appends_fail": number_of(a for a in appends if a.type is Outcome.FAIL),
+        "appends_info": number_of(a for _, a in info),
+        "recovered": number_of(a for view, a in info if a.value in view.final_values),
+        "unseen": number_of(a for view in views for a in find.unseen(view)),
+        "polls_ok": number_of(read for view in views for read in view.reads),
+        "leader_changes": number_of(begun.proof for view in views for begun in view.begun[1:]),
+        "records_above_high_watermark": number_of(read for view in views for read in _above(view)),
+        "high_watermark_went_back": number_of(read for view in views for read in _went_back(view)),
+        "real_time_inversions": number_of(a for view in views for a in find.real_time_inversions(view.acknowledged)),
     }
 
 

@@ -1,18 +1,18 @@
 """What nodes did that led a partition when they were cut off from every majority of voters."""
 
 from fencepost.checkers.facts.claims import Landmarks, end_rows
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of, row
 from fencepost.checkers.facts.partitions import PartitionView
 from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.facts.servers import cuts
+from fencepost.checkers.facts.servers import Cut, cuts
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.harness.verdict.figures import Cut, CutLeader
+from fencepost.harness.verdict.figures import Figures, Traced, tally
 
 
 def cut_leaders(
     history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
-) -> list[CutLeader]:
+) -> list[Figures]:
     """Describe, for each node that led a partition when it was cut off from every majority, how it went on."""
     leaders = []
     for cut in cuts(history, facts.nodes, facts.voters):
@@ -31,7 +31,7 @@ def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
     ]
 
 
-def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> CutLeader:
+def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> Figures:
     def inside(operation: Operation) -> bool:
         done_ns = operation.completed_ns
         return operation.node == cut.node and operation.invoked_ns >= cut.from_ns and (done_ns or 0) <= cut.to_ns
@@ -47,29 +47,24 @@ def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
     last_append = max((a for _, a in appends), key=_done, default=None)
     last_read = max(reads, key=_done, default=None)
     began = marks.at(cut.from_ns)
-    return CutLeader(
-        node=cut.node,
-        cut_from_ns=cut.from_ns,
-        cut_ns=cut.to_ns - cut.from_ns,
-        partitions_led=len(led),
-        superseded_after_ns=None if superseded is None else superseded.at_ns - cut.from_ns,
-        appends_acknowledged=len(appends),
-        appends_lost=len(lost),
-        last_append_after_ns=None if last_append is None else _done(last_append) - cut.from_ns,
-        last_read_after_ns=None if last_read is None else _done(last_read) - cut.from_ns,
-        stopped_leading_after_ns=None if first_over is None else (first_over[1].over_ns or 0) - cut.from_ns,
-        events={
-            "cut_from_ns": began,
-            "cut_ns": (*began, *marks.at(cut.to_ns)),
-            "partitions_led": tuple(_led(reigns[view.key], cut)[0].samples[0].index for view in led),
-            "superseded_after_ns": () if superseded is None else (*began, superseded.event),
-            "appends_acknowledged": rows(a for _, a in appends),
-            "appends_lost": rows(lost),
-            "last_append_after_ns": () if last_append is None else (*began, row(last_append)),
-            "last_read_after_ns": () if last_read is None else (*began, row(last_read)),
-            "stopped_leading_after_ns": () if first_over is None else (*began, *end_rows(*first_over, marks)),
-        },
-    )
+
+    def since(at_ns: int, *rows: int) -> Traced[int]:
+        return Traced(at_ns - cut.from_ns, (*began, *rows))
+
+    return {
+        "node": cut.node,
+        "cut_from_ns": Traced(cut.from_ns, began),
+        "cut_ns": since(cut.to_ns, *marks.at(cut.to_ns)),
+        "partitions_led": tally(_led(reigns[view.key], cut)[0].samples[0].index for view in led),
+        "superseded_after_ns": None if superseded is None else since(superseded.at_ns, superseded.event),
+        "appends_acknowledged": number_of(a for _, a in appends),
+        "appends_lost": number_of(lost),
+        "last_append_after_ns": None if last_append is None else since(_done(last_append), row(last_append)),
+        "last_read_after_ns": None if last_read is None else since(_done(last_read), row(last_read)),
+        "stopped_leading_after_ns": None
+        if first_over is None
+        else since(first_over[1].over_ns or 0, *end_rows(*first_over, marks)),
+    }
 
 
 def _done(operation: Operation) -> int:

@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of, row
 from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.findings.finding import (
     WITNESSES_MAX,
@@ -82,8 +82,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             rules=logs.rules(),
             shown=one_of_each_first(flaws)[:WITNESSES_MAX],
-            counted={"operations": rows(operations)},
             figures={
+                "operations": number_of(operations),
                 "keys": len(logs.keys),
                 "info_operations": sum(op.type is Outcome.INFO for op in operations),
                 "records_sent": sum(len(each.sent) for each in moved if is_ok(each.op)),

@@ -11,18 +11,17 @@ they went on.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from fencepost.checkers.facts.acts import LOST
-from fencepost.checkers.facts.claims import Landmarks, claim_evidence, claim_figures, claimed_spans
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.claims import Landmarks, claim_figures
+from fencepost.checkers.facts.evidence import number_of, numbers_of, row, rows
 from fencepost.checkers.facts.partitions import (
     VANISHED,
     PartitionAct,
     PartitionDeeds,
     PartitionView,
+    Stale,
     deeds_of_partitions,
     partitions,
     reigns_of_partitions,
@@ -34,11 +33,20 @@ from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict, in_words
 from fencepost.harness.verdict.figures import (
-    ClaimedSpan,
-    ClaimFigures,
+    CLAIMED,
+    CLAIMED_COUNT,
+    CUT_LEADERS,
+    DEEDS,
+    PARTITIONS,
+    PARTITIONS_QUIET,
+    REIGNS,
+    Figures,
     LeaderDeeds,
     PolledReign,
-    ZombieLeaderFigures,
+    Traced,
+    most,
+    tally,
+    total,
 )
 
 CHECKER: Final = "zombie-brokers"
@@ -86,7 +94,6 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             ),
             shown=findings[:_WITNESSES_MAX],
             figures=_figures(history, facts, views, reigns, deeds, marks),
-            evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
         ).verdict(facts)
     ]
 
@@ -108,22 +115,24 @@ def _finding(deeds: PartitionDeeds, act: PartitionAct) -> Finding:
     return Finding(about=0, anomaly=act.anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
 
 
-def _counted(deeds: Sequence[PartitionDeeds]) -> dict[str, list[Operation]]:
-    """Map the names of figures to what they count over all partitions."""
+def _counted(deeds: Sequence[PartitionDeeds]) -> dict[str, Traced[int]]:
+    """Count requests over all partitions, by how they ended."""
 
     def every(chosen: Callable[[PartitionDeeds], Iterable[Operation]]) -> list[Operation]:
         return [operation for one in deeds for operation in chosen(one)]
 
-    return {
-        "appends_acknowledged": every(lambda d: d.acknowledged),
-        "appends_survived": every(lambda d: d.survived),
-        "appends_lost": every(lambda d: d.acted(LOST)),
-        "appends_fenced": every(lambda d: d.fenced),
-        "appends_unknown": every(lambda d: d.unknown),
-        "reads_answered": every(lambda d: d.reads),
-        "reads_stale": every(lambda d: (s.read for s in d.stale)),
-        "reads_vanished": every(lambda d: d.acted(VANISHED)),
-    }
+    return numbers_of(
+        {
+            "appends_acknowledged": every(lambda d: d.acknowledged),
+            "appends_survived": every(lambda d: d.survived),
+            "appends_lost": every(lambda d: d.acted(LOST)),
+            "appends_fenced": every(lambda d: d.fenced),
+            "appends_unknown": every(lambda d: d.unknown),
+            "reads_answered": every(lambda d: d.reads),
+            "reads_stale": every(lambda d: (s.read for s in d.stale)),
+            "reads_vanished": every(lambda d: d.acted(VANISHED)),
+        }
+    )
 
 
 def _figures(
@@ -133,42 +142,31 @@ def _figures(
     reigns: dict[str, Reigns],
     deeds: Sequence[PartitionDeeds],
     marks: Landmarks,
-) -> ZombieLeaderFigures:
+) -> Figures:
     claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
-    counted = {**_counted(deeds), **_partition_rows(views, reigns)}
-    counts: dict[str, Any] = {name: len(own) for name, own in counted.items()}
-    return ZombieLeaderFigures(
-        acks=str(facts.options.get("acks", "all")),
-        superseded_leaders=sum(own.claimed_count for own in claims.values()),
-        superseded_for_ns_max=max((own.claimed_ns_max for own in claims.values()), default=0),
-        two_leaders_ns=sum(own.two_leaders_ns for own in claims.values()),
-        claimed=_longest_claims(claims),
-        **counts,
-        reads_stale_ns_max=max((s.age_ns for one in deeds for s in one.stale), default=0),
-        deeds=tuple([_deed(one, marks) for one in deeds if one.requests][:_SHOWN_MAX]),
-        cut_leaders=tuple(cut_leaders(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
-        reigns=_changed_reigns(views, reigns, marks),
-    )
-
-
-def _longest_claims(claims: dict[str, ClaimFigures]) -> tuple[ClaimedSpan, ...]:
-    spans = [msgspec.structs.replace(span, partition=key) for key, own in claims.items() for span in own.claimed]
-    return tuple(sorted(spans, key=lambda span: -span.length_ns)[:_SHOWN_MAX])
-
-
-def _evidence(reigns: dict[str, Reigns], deeds: Sequence[PartitionDeeds], marks: Landmarks) -> dict[str, Rows]:
-    claims = [claim_evidence(own, marks) for own in reigns.values()]
-    longest = max(
-        reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
-    )
-    stale = max((s for one in deeds for s in one.stale), key=lambda s: s.age_ns, default=None)
+    spans = [{"partition": key} | span for key, own in claims.items() for span in own[CLAIMED]]
+    changed = [view for view in views if len(reigns[view.key].reigns) > 1][:_PARTITIONS_MAX]
     return {
-        "superseded_leaders": tuple(i for own in claims for i in own["claimed_count"]),
-        "superseded_for_ns_max": () if longest is None else claim_evidence(longest, marks)["claimed_ns_max"],
-        "two_leaders_ns": tuple(i for own in claims for i in own["two_leaders_ns"]),
-        **{name: rows(own) for name, own in _counted(deeds).items()},
-        "reads_stale_ns_max": () if stale is None else (row(stale.missed), stale.read.invoke_index),
+        "acks": str(facts.options.get("acks", "all")),
+        "superseded_leaders": total(own[CLAIMED_COUNT] for own in claims.values()),
+        "superseded_for_ns_max": most(own["claimed_ns_max"] for own in claims.values()),
+        "two_leaders_ns": total(own["two_leaders_ns"] for own in claims.values()),
+        CLAIMED: tuple(sorted(spans, key=lambda span: -span["length_ns"].value)[:_SHOWN_MAX]),
+        **_counted(deeds),
+        "reads_stale_ns_max": most(_age(stale) for one in deeds for stale in one.stale),
+        DEEDS: tuple([_deed(one, marks) for one in deeds if one.requests][:_SHOWN_MAX]),
+        CUT_LEADERS: tuple(cut_leaders(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
+        # Of each partition the first row that names it.
+        PARTITIONS: number_of(view.first for view in views),
+        PARTITIONS_QUIET: number_of(view.first for view in views if len(reigns[view.key].reigns) <= 1),
+        "partitions_shown": number_of(view.first for view in changed),
+        REIGNS: tuple(_reign(view.key, own, marks) for view in changed for own in reigns[view.key].reigns),
     }
+
+
+def _age(stale: Stale) -> Traced[int]:
+    """How old the record was that a read lacked."""
+    return Traced(stale.age_ns, (row(stale.missed), stale.read.invoke_index))
 
 
 def _deed(deeds: PartitionDeeds, marks: Landmarks) -> LeaderDeeds:
@@ -176,78 +174,40 @@ def _deed(deeds: PartitionDeeds, marks: Landmarks) -> LeaderDeeds:
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
     last = max(reign.samples, key=lambda s: s.lo_ns)
-    stalest = max(deeds.stale, key=lambda s: s.age_ns, default=None)
-    counted = {
-        "acknowledged": deeds.acknowledged,
-        "survived": deeds.survived,
-        "lost": deeds.acted(LOST),
-        "fenced": deeds.fenced,
-        "unknown": deeds.unknown,
-        "reads": deeds.reads,
-        "stale_reads": [s.read for s in deeds.stale],
-        "vanished_reads": deeds.acted(VANISHED),
-    }
+    claimed_rows = (begin.event, *marks.since(last)) if reign.claimed else ()
     return LeaderDeeds(
         partition=deeds.view.key,
         node=reign.node,
         incarnation=reign.incarnation,
-        epoch=reign.epoch,
-        superseded_by=begin.epoch,
-        superseded_ns=begin.at_ns,
-        claimed_for_ns=max(0, reign.last_ns - begin.at_ns),
-        requests=len(deeds.requests),
-        **{name: len(own) for name, own in counted.items()},
-        stale_ns_max=0 if stalest is None else stalest.age_ns,
-        events={
-            "epoch": (reign.samples[-1].index,),
-            "superseded_by": (begin.event,),
-            "superseded_ns": (begin.event,),
-            "claimed_for_ns": (begin.event, *marks.since(last)) if reign.claimed else (),
-            "asked": rows(deeds.requests),
-            **{name: rows(own) for name, own in counted.items()},
-            "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
-        },
+        epoch=Traced(reign.epoch, (reign.samples[-1].index,)),
+        superseded_by=Traced(begin.epoch, (begin.event,)),
+        superseded_ns=Traced(begin.at_ns, (begin.event,)),
+        claimed_for_ns=Traced(max(0, reign.last_ns - begin.at_ns), claimed_rows),
+        requests=number_of(deeds.requests),
+        acknowledged=number_of(deeds.acknowledged),
+        survived=number_of(deeds.survived),
+        lost=number_of(deeds.acted(LOST)),
+        fenced=number_of(deeds.fenced),
+        unknown=number_of(deeds.unknown),
+        reads=number_of(deeds.reads),
+        stale_reads=number_of(s.read for s in deeds.stale),
+        vanished_reads=number_of(deeds.acted(VANISHED)),
+        stale_ns_max=most(map(_age, deeds.stale)),
     )
 
 
-def _changed_reigns(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> tuple[PolledReign, ...]:
-    """Return every reign of the partitions with more than one leader or epoch; other partitions are only counted."""
-    changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
-    return tuple(_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns)
-
-
-def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> dict[str, Rows]:
-    """Return, for each partition that is counted, the first row that names it."""
-    changed = [view for view in views if len(reigns[view.key].reigns) > 1]
-    quiet = [view for view in views if len(reigns[view.key].reigns) <= 1]
-    return {
-        "partitions": rows(view.first for view in views),
-        "partitions_quiet": rows(view.first for view in quiet),
-        "partitions_shown": rows(view.first for view in changed[:_PARTITIONS_MAX]),
-    }
-
-
 def _reign(key: str, reign: Reign, marks: Landmarks) -> PolledReign:
-    begin, claimed = reign.superseded, reign.claimed
+    begin = reign.superseded
     last = max(reign.samples, key=lambda s: s.lo_ns)
     return PolledReign(
         partition=key,
         node=reign.node,
         incarnation=reign.incarnation,
-        epoch=reign.epoch,
-        from_ns=reign.first_ns,
-        to_ns=reign.last_ns,
-        samples=len(reign.samples),
-        superseded_by=None if begin is None else begin.epoch,
-        superseded_ns=None if begin is None else begin.at_ns,
-        claimed_samples=len(claimed),
-        events={
-            "epoch": (last.index,),
-            "from_ns": marks.until(min(reign.samples, key=lambda s: s.hi_ns)),
-            "to_ns": marks.since(last),
-            "samples": tuple(s.index for s in reign.samples),
-            "superseded_by": () if begin is None else (begin.event,),
-            "superseded_ns": () if begin is None else (begin.event,),
-            "claimed_samples": tuple(s.index for s in claimed),
-        },
+        epoch=Traced(reign.epoch, (last.index,)),
+        from_ns=Traced(reign.first_ns, marks.until(min(reign.samples, key=lambda s: s.hi_ns))),
+        to_ns=Traced(reign.last_ns, marks.since(last)),
+        samples=tally(s.index for s in reign.samples),
+        superseded_by=None if begin is None else Traced(begin.epoch, (begin.event,)),
+        superseded_ns=None if begin is None else Traced(begin.at_ns, (begin.event,)),
+        claimed_samples=tally(s.index for s in reign.claimed),
     )

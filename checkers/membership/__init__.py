@@ -11,7 +11,7 @@ completeness of a membership.
 
 from collections.abc import Sequence
 
-from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.findings.finding import Doubt
 from fencepost.checkers.leases import findings as of_leases
@@ -46,6 +46,7 @@ from fencepost.checkers.membership.view import Listing, listings_of, memberships
 from fencepost.checkers.rules import Judged, verdict
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
+from fencepost.harness.verdict.figures import Figures, tallies
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -78,7 +79,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     pairs = successions(owns)
     unwarned = [finding for before, after in pairs if (finding := unaware(before, after)) is not None]
     return [
-        verdict(facts, _duplicates(history, owns), kept="", counted=_counted(history)),
+        verdict(facts, _duplicates(history, owns), kept="", figures=_figures(history)),
         *(
             verdict(facts, each, kept="", doubt=unbounded if facts.leases is None and each.rule is GHOST else None)
             for each in _lived(owns, listings, lives)
@@ -129,10 +130,6 @@ def _order(owns: Sequence[JudgedMember], listings: Sequence[Listing]) -> tuple[J
     return WENT_BACK.tally(findings, rows(later)), BACK.tally(back, len(after))
 
 
-def _counted(history: History) -> dict[str, Rows]:
-    """Return the rows of the figures that count operations, by their names."""
-    by_figure: dict[str, list[int]] = {}
-    for op in history.operations:
-        if op.f in ("join", "renew", "leave"):
-            by_figure.setdefault(f"{op.f}_{op.type.value}", []).extend(rows((op,)))
-    return {name: tuple(own) for name, own in by_figure.items()}
+def _figures(history: History) -> Figures:
+    requests = (op for op in history.operations if op.f in ("join", "renew", "leave"))
+    return tallies((f"{op.f}_{op.type.value}", row(op)) for op in requests)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import exposed, is_ok
 from fencepost.checkers.findings.finding import (
     ORDERED_MAX,
@@ -123,16 +123,11 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
             shown=proven,
             proofs=tuple(proofs) if len(counted) <= ORDERED_MAX and not contradictions else (),
             figures={
-                "keys": len(groups),
-                "operations": len(counted),
-                "info_operations": sum(op.type is Outcome.INFO for op in counted),
+                "keys": number_of(operations[0] for operations in groups.values()),
+                "operations": number_of(counted),
+                "info_operations": number_of(op for op in counted if op.type is Outcome.INFO),
                 "objects_searched": len(answers),
                 "steps": sum(answer.result.steps for answer in answers.values()),
-            },
-            evidence={
-                "keys": tuple(row(operations[0]) for operations in groups.values()),
-                "operations": rows(counted),
-                "info_operations": rows(op for op in counted if op.type is Outcome.INFO),
             },
         ).verdict(facts)
     ]

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
 from fencepost.checkers.findings.finding import Finding, Findings, describe, rule, stopped
 from fencepost.checkers.objects.judging import GUARANTEE, search_words, times
@@ -105,11 +105,13 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
             exposed=rows(seen),
             exposure_of=EXPOSURE_OF,
             rules=(rule(NON_LINEARIZABLE, sum(is_ok(op) for op in operations), "no operation was answered"),),
-            counted={
-                "operations": rows(operations),
-                "info_operations": rows(op for op in operations if op.type is Outcome.INFO),
+            figures={
+                "operations": number_of(operations),
+                "info_operations": number_of(op for op in operations if op.type is Outcome.INFO),
+                "model": name,
+                "keys": len(groups),
+                "steps": sum(a.result.steps for a in answers.values()),
             },
-            figures={"model": name, "keys": len(groups), "steps": sum(a.result.steps for a in answers.values())},
         ).verdict(facts)
     ]
 

@@ -31,6 +31,7 @@ from fencepost.checkers.storage.register_anomalies import (
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, SearchBudget, Verdict
+from fencepost.harness.verdict.figures import Traced, tallies, tally
 
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
@@ -87,17 +88,14 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     ended = _rows(columns)
     places = exposed(columns)
     first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
-    keys_by_method: dict[str, list[int]] = {}
-    for result, first in zip(results, first_of_key, strict=True):
-        if result.method:
-            keys_by_method.setdefault(result.method, []).append(first)
+    by_method = tallies((r.method, first) for r, first in zip(results, first_of_key, strict=True) if r.method)
     figures = {
-        "keys": len(results),
-        "operations": len(columns.operations),
-        "info_operations": int((columns.returned < 0).sum()),
+        "keys": Traced(len(results), tuple(first_of_key)),
+        "operations": tally(ended.tolist()),
+        "info_operations": tally(ended[columns.returned < 0].tolist()),
         "unique_values": _unique(columns),
         "steps": sum(result.steps for result in results),
-        "keys_by_method": {method: len(rows) for method, rows in sorted(keys_by_method.items())},
+        "keys_by_method": dict(sorted(by_method.items())),
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
     }
@@ -120,12 +118,6 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
         ),
         complete=True,
         figures=figures,
-        evidence={
-            "keys": tuple(first_of_key),
-            **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
-            "operations": tuple(ended.tolist()),
-            "info_operations": tuple(ended[columns.returned < 0].tolist()),
-        },
     ).verdict(facts)
 
 

@@ -29,7 +29,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
 from fencepost.checkers.facts.versions import Views, order_contradictions, views_of
 from fencepost.checkers.findings.circumstances import RENUMBERED, renumbered
@@ -70,7 +70,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             rules=_rules(history, judged, views),
             kept=f"{len(judged)} replies respect the order of their sessions",
             shown=few_of_each(findings),
-            counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
+            figures={"replies_judged": number_of(judged), "sessions": number_of(_first_replies(judged))},
         ).verdict(facts)
     ]
 

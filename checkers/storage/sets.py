@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.facts.positions import is_ok, weak_reads
 from fencepost.checkers.facts.reigns import first_subject, reigns_of
 from fencepost.checkers.facts.servers import Risk
@@ -45,7 +45,6 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     keys = sorted({o.key or "" for o in history.operations if o.f in READS or o.f == "add"})
     sets = [SetHistory(history, key=key, adds="add") for key in keys]
-    counted = {name: rows(own) for name, own in counted_in(sets).items()}
     weak = weak_reads(facts)
     findings = [] if weak else [finding for one in sets for finding in one.findings()]
     later_epochs = reigns_of(history, first_subject(history, facts)).begins[1:]
@@ -64,7 +63,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             untested=f"0 of {len(due)} acknowledged elements were at risk: {LACKS}" if due and not at_risk else "",
             rules=_rules(sets, risk, weak, len(at_risk), findings),
-            counted=counted,
+            figures=numbers_of(counted_in(sets)),
         ).verdict(facts)
     ]
 

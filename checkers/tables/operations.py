@@ -21,8 +21,8 @@ from fencepost.checkers.tables.events import ended, events_of
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.harness.base.errors import Contradiction, MalformedHistory
 from fencepost.harness.history import UNNAMED_NODE, Event, History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, SearchBudget, Validity, Verdict, Witness
-from fencepost.harness.verdict.figures import OperationTableFigures
+from fencepost.harness.verdict import Facts, SearchBudget, Validity, Verdict, Witness, without_rows
+from fencepost.harness.verdict.figures import ENGINE, KEYS, OPERATIONS
 from fencepost.harness.verdict.tables import CAS_REGISTER, ShownRows
 
 #: Name and type of every column; others may stand beside them and are not read.
@@ -201,21 +201,20 @@ def judged(rows: OperationRows, facts: Facts) -> Verdict:
     )
     scaled = msgspec.structs.replace(facts, budget=_budget(facts.budget, len(operations)))
     verdict = registers.judged(columns, operations.of_keys, scaled)
-    figures = verdict.figures.plain()
+    figures = verdict.figures
     # What names events is left out: a table has none.
     return msgspec.structs.replace(
-        verdict,
+        without_rows(verdict),
         witnesses=tuple(msgspec.structs.replace(one, events=(), nodes=()) for one in verdict.witnesses),
-        evidence={},
         proofs=(),
-        figures=OperationTableFigures(
-            keys=len(keys),
-            operations=len(operations),
-            info_operations=int((rows.returned < 0).sum()),
-            steps=figures.get("steps", 0),
-            engine="native",
-            others={name: value for name, value in figures.items() if name.startswith("core_")},
-        ),
+        figures={
+            KEYS: len(keys),
+            OPERATIONS: len(operations),
+            "info_operations": int((rows.returned < 0).sum()),
+            "steps": figures.get("steps", 0),
+            ENGINE: "native",
+            **{name: value for name, value in figures.items() if name.startswith("core_")},
+        },
     )
 
 

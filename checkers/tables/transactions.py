@@ -36,8 +36,8 @@ from fencepost.checkers.transactions.history import verdict_of
 from fencepost.checkers.transactions.native import RULE, WrittenTwice
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, History, Operation, Outcome, Value
-from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
-from fencepost.harness.verdict.figures import TransactionTableFigures
+from fencepost.harness.verdict import Edge, Facts, Verdict, Witness, without_rows
+from fencepost.harness.verdict.figures import ENGINE, KEYS
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER, ShownRows
 
 #: Times are doubled where transactions are ordered.
@@ -142,13 +142,11 @@ def judged(rows: "_Rows", facts: Facts, source: str) -> Verdict:
         raise
     model = LIST_APPEND if rows.lists else RW_REGISTER
     verdict = verdict_of(model, TableTransactions(rows), judgement)
-    figures = {**msgspec.structs.asdict(judgement.figures), "engine": "native", "keys": len(columns.keys)}
     # What names events is left out: a table has none.
     return msgspec.structs.replace(
-        verdict,
+        without_rows(verdict),
         witnesses=tuple(_renamed(witness, rows) for witness in verdict.witnesses),
-        evidence={},
-        figures=TransactionTableFigures(**figures),
+        figures={**verdict.figures, ENGINE: "native", KEYS: len(columns.keys)},
     )
 
 

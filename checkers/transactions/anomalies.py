@@ -19,10 +19,9 @@ Observations" (VLDB 2020); those of `harness.verdict.consistency_models` and `ch
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from msgspec import UNSET
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
@@ -36,7 +35,7 @@ from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import Contradiction, unknown_choice
 from fencepost.harness.verdict import Cause, Rule, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, weakest
-from fencepost.harness.verdict.figures import TransactionFigures
+from fencepost.harness.verdict.figures import RULED_OUT, TRANSACTIONS, UNFINISHED, WEAKEST_RULED_OUT
 
 STRICT: Final = "strict-serializable"
 NOTHING_TESTED: Final = "no ok transaction read what another one writes: there is nothing to judge"
@@ -71,7 +70,7 @@ class TransactionVerdict:
     stop: Stop | None = None
     rules: tuple[Rule, ...] = ()
     exposure: int
-    figures: TransactionFigures
+    figures: dict[str, Any]
 
 
 class _Certificate(NamedTuple):
@@ -295,19 +294,19 @@ def _assemble(  # noqa: PLR0913  # everything that a verdict is made of
         stop=stop if validity is Validity.UNKNOWN and tested else None,
         rules=rules_of(model, chances, lists=lists, transactions=int(np.count_nonzero(columns.outcome != FAIL))),
         exposure=chances["tested"],
-        figures=TransactionFigures(
-            transactions=len(columns),
-            micro_operations=len(columns.kind),
-            info_transactions=int(np.count_nonzero(columns.outcome == INFO)),
-            edges=report.edges if report else 0,
-            components=report.components if report else 0,
-            largest_component=report.largest if report else 0,
-            steps=report.steps if report else 0,
-            ruled_out=out,
-            weakest_ruled_out=weakest(out),
-            unfinished=unfinished,
-            certificate=proven.text if proven else UNSET,
-        ),
+        figures={
+            TRANSACTIONS: len(columns),
+            "micro_operations": len(columns.kind),
+            "info_transactions": int(np.count_nonzero(columns.outcome == INFO)),
+            "edges": report.edges if report else 0,
+            "components": report.components if report else 0,
+            "largest_component": report.largest if report else 0,
+            "steps": report.steps if report else 0,
+            RULED_OUT: out,
+            WEAKEST_RULED_OUT: weakest(out),
+            UNFINISHED: unfinished,
+            **({"certificate": proven.text} if proven else {}),
+        },
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.checkers.facts.evidence import violations
+from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.positions import is_ok
 from fencepost.checkers.findings.impossible import Micro, judges_answers, same_request, unanswered, unreadable
 from fencepost.checkers.transactions.anomalies import (
@@ -40,6 +40,7 @@ from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict, VerdictProof, Witness
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
+from fencepost.harness.verdict.figures import Traced, tallies
 
 EXPOSURE_OF: Final = "reads in ok transactions of what another transaction writes"
 _WITNESSES_MAX: Final = 5
@@ -201,24 +202,25 @@ class _Numbers:
 def verdict_of(checker: str, operations: Sequence[Operation], judged: TransactionVerdict) -> Verdict:
     """The verdict on transactions, row i of whose columns is operation i; only what a witness names is looked at."""
     shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
+    counted = tallies(
+        (finding.anomaly, row(operations[finding.transactions[0]]))
+        for finding in judged.findings
+        if judged.anomalies[finding.anomaly] <= SHOWN_MAX
+    )
+    rows = {name: number.rows for name, number in counted.items()}
     return Verdict(
         checker=checker,
         guarantee=judged.model,
         validity=judged.validity,
         reason=judged.reason,
         cause=judged.cause,
-        exposure=judged.exposure,
+        exposure=Traced(judged.exposure),
         exposure_of=EXPOSURE_OF,
         rules=judged.rules,
-        anomalies=judged.anomalies,
+        anomalies={name: Traced(count, rows.get(name, ())) for name, count in judged.anomalies.items()},
         witnesses=tuple(_witness(finding, operations) for finding in shown),
         figures=judged.figures,
         allowed=judged.allowed,
-        evidence=violations(
-            (finding.anomaly, operations[finding.transactions[0]])
-            for finding in judged.findings
-            if judged.anomalies[finding.anomaly] <= SHOWN_MAX
-        ),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule, shown
 from fencepost.checkers.watches.changes import KnownChanges
@@ -33,7 +33,7 @@ from fencepost.checkers.watches.listening import (
 from fencepost.checkers.watches.merged import judge_merged
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.figures import Traced
 
 CHECKER: Final = "watch"
 RELIABLE: Final = "watch-reliable"
@@ -201,17 +201,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if not verdicts:
         return []
     at = next((i for i, verdict in enumerate(verdicts) if verdict.guarantee == RELIABLE), 0)
-    counted = _counted(history, case)
-    lags = _lags(case)
-    figures = {**{name: len(own) for name, own in counted.items()}, **{name: lag for name, (lag, _) in lags.items()}}
-    evidence = {
-        **{name: rows(own) for name, own in counted.items()},
-        **{name: rows(between) for name, (_, between) in lags.items()},
-    }
-    first = verdicts[at]
-    verdicts[at] = msgspec.structs.replace(
-        first, figures=Figures(others=figures), evidence={**evidence, **first.evidence}
-    )
+    verdicts[at] = msgspec.structs.replace(verdicts[at], figures={**_counted(history, case), **_lags(case)})
     return verdicts
 
 
@@ -273,12 +263,11 @@ def _ends(history: History, case: Case) -> list[Heard]:
     return [one for one in ends.values() if in_final(history, one.stretch.last)]
 
 
-def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
-    """Map the names of figures to what they count."""
+def _counted(history: History, case: Case) -> dict[str, Traced[int]]:
     watches = [op for op in history.operations if op.f == "watch"]
     writes = [op for op in history.operations if op.f in ("put", "cas", "delete", "put-all")]
     begun = [one.stretch for one in case.heard]
-    return {
+    counted = {
         "watches": [one.stretch.watch for one in case.heard],
         "watches_resumed": [one.stretch.watch for one in case.heard if one.stretch.resumed],
         "watches_in_the_past": [own.watch for own in begun if own.resumed and own.after < _store(own)],
@@ -295,6 +284,7 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
         "answers": [mark.op for _, mark in case.marks if mark.key is not None],
         "late": [one.stretch.last for one in _ends(history, case) for _ in one.late],
     }
+    return numbers_of(counted)
 
 
 def _store(stretch: HeardStretch) -> int:
@@ -307,16 +297,16 @@ def _is_cut_off(history: History, watch: Operation) -> bool:
     return any(fault.effects.cuts and watch.node in fault.nodes for fault in history.in_force(watch.invoked_ns))
 
 
-def _lags(case: Case) -> dict[str, tuple[int, tuple[Operation, Operation]]]:
-    """Return quantiles of the time from a change's acknowledgement to its event, each with both operations."""
-    lags: list[tuple[int, tuple[Operation, Operation]]] = []
+def _lags(case: Case) -> dict[str, Traced[int]]:
+    """Return quantiles of the time from a change's acknowledgement to its event."""
+    lags: list[Traced[int]] = []
     for one in case.heard:
         away = one.missed[-1].position if one.missed else -1
         for event, known in one.reports:
             if known.acknowledged_ns is not None and known.position > away:
-                lags.append((max(0, event.at_ns - known.acknowledged_ns), (known.proof, event.op)))
+                lags.append(Traced(max(0, event.at_ns - known.acknowledged_ns), rows((known.proof, event.op))))
     if not lags:
         return {}
-    lags.sort(key=lambda lag: lag[0])
+    lags.sort(key=lambda lag: lag.value)
     at = {"lag_ns_p50": len(lags) // 2, "lag_ns_p99": len(lags) * 99 // 100, "lag_ns_max": len(lags) - 1}
     return {name: lags[i] for name, i in at.items()}

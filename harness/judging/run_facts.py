@@ -150,7 +150,7 @@ def _exposure(verdict: Verdict, facts: Facts) -> Row:
     return {
         "guarantee": verdict.guarantee,
         "checker": verdict.checker,
-        "exposure": verdict.exposure,
+        "exposure": verdict.tested,
         "exposure_of": verdict.exposure_of,
         "exposure_min": facts.thresholds.exposure_min,
     }

@@ -29,7 +29,7 @@ _OF_NOBODY: Final = frozenset(
 )
 _WAS_THERE: Final = "If it was there before the first operation, say so: --initial VALUE, or --initial KEY=VALUE."
 #: Version of the document that `--json` prints.
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 def judge_foreign(imported: Imported, source: str, consistency: str | None = None) -> Judgement:

@@ -28,17 +28,17 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.verdict import Standing, Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import (
     OfGuarantee,
+    all_figures,
     by_guarantee,
     counts,
     counts_in_words,
     exit_code,
-    plain_figures,
 )
 from fencepost.harness.verdict.fingerprint import FoundAnomaly, anomalies
 
-FORMAT: Final = 2
-#: Formats that are read_verdict. Format 1 had `stories` too.
-READABLE: Final = (1, FORMAT)
+FORMAT: Final = 3
+#: Formats that are read. Format 1 had `stories` too; both had the rows of figures beside them, as `evidence`.
+READABLE: Final = (1, 2, FORMAT)
 
 #: A witness with more events keeps their indexes; the events themselves are in the history.
 EVENTS_MAX: Final = 64
@@ -125,7 +125,39 @@ def read_verdict(path: Path) -> dict[str, Any]:
             raise UsageError(f"{path}: {name!r}: expected {kind.__name__}, got {document.get(name)!r}")
     if document["validity"] not in list(Validity):
         raise UsageError(f"{path}: 'validity': expected one of {', '.join(Validity)}, got {document['validity']!r}")
-    return document
+    try:
+        return document if document["format"] == FORMAT else _upgraded(document)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path}: 'verdicts': not as format {document['format']} has them ({error})",
+            hint="`fencepost check` on the run's folder makes it again",
+        ) from None
+
+
+def _upgraded(document: dict[str, Any]) -> dict[str, Any]:
+    """Give a document of format 1 or 2 the form of format 3: each number of a verdict together with its rows."""
+
+    def traced(name: str, figure: Any, rows: Mapping[str, Any]) -> Any:
+        match figure:
+            case dict():
+                return {key: traced(f"{name}.{key}", value, rows) for key, value in figure.items()}
+            case list():
+                return [row if not isinstance(row, dict) else of_row(row, row.get("events", {})) for row in figure]
+            case int() | float() if not isinstance(figure, bool):
+                return {"value": figure, "rows": rows.get(name, [])}
+            case _:
+                return figure
+
+    def of_row(row: dict[str, Any], rows: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: traced(key, value, rows) for key, value in row.items() if key != "events"}
+
+    def of_verdict(old: dict[str, Any]) -> dict[str, Any]:
+        rows = {name: named["rows"] for name, named in old.get("evidence", {}).items()}
+        new = {key: traced(key, old.get(key), rows) for key in ("exposure", "anomalies")}
+        figures = {name: traced(name, figure, rows) for name, figure in old.get("figures", {}).items()}
+        return {**{key: value for key, value in old.items() if key != "evidence"}, **new, "figures": figures}
+
+    return {**document, "format": FORMAT, "verdicts": [of_verdict(verdict) for verdict in document["verdicts"]]}
 
 
 def _anomalies(case: ReportCase) -> list[dict[str, Any]]:
@@ -179,34 +211,33 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "confirmed": verdict.confirmed,
         "reason": verdict.reason,
         "cause": verdict.cause.value if verdict.cause else None,
-        "exposure": verdict.exposure,
+        "exposure": _figure(verdict.exposure),
         "exposure_of": verdict.exposure_of,
         "exposure_min": case.facts.thresholds.exposure_min,
         "rules": _plain(verdict.rules),
-        "anomalies": dict(verdict.anomalies),
+        "anomalies": _figure(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
         "proofs": [_plain(proof) for proof in verdict.proofs],
         "remarks": list(verdict.remarks),
-        "figures": _plain(_cut(plain_figures(verdict))),
-        "evidence": {
-            name: {"count": len(rows), "rows": list(rows[:ROWS_MAX])} for name, rows in verdict.evidence.items() if rows
-        },
+        "figures": _figure(all_figures(verdict)),
     }
 
 
-def _cut(figures: Any) -> Any:
-    """Figures with the rows behind their own rows cut at the bound."""
-    match figures:
+def _figure(figure: Any) -> Any:
+    """A figure as plain data, with the rows of each number cut at the bound."""
+    return _cut(_plain(figure), ROWS_MAX)
+
+
+def _cut(plain: Any, most: int) -> Any:
+    match plain:
+        case {"value": value, "rows": [*rows]} if len(plain) == 2:
+            return {"value": value, "rows": rows[:most], **({"count": len(rows)} if len(rows) > most else {})}
         case dict():
-            return {k: _cut_rows(v) if k == "events" and isinstance(v, dict) else _cut(v) for k, v in figures.items()}
+            return {name: _cut(value, most) for name, value in plain.items()}
         case list() | tuple():
-            return [_cut(row) for row in figures]
+            return [_cut(row, ROWS_OF_ROW_MAX) for row in plain]
         case _:
-            return figures
-
-
-def _cut_rows(events: dict[str, Any]) -> dict[str, Any]:
-    return {name: rows[:ROWS_OF_ROW_MAX] for name, rows in events.items() if rows}
+            return plain
 
 
 def _witness(case: ReportCase, witness: Witness) -> dict[str, Any]:

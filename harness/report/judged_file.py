@@ -18,13 +18,13 @@ from fencepost.harness.report.page import Page, Rendered, Sections, assembled, r
 from fencepost.harness.report.section import ReportCase, TextTable, generic
 from fencepost.harness.report.words import SIGNS, count, guarantee_words, text, traced
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.by_guarantee import plain_figures
-from fencepost.harness.verdict.figures import TransactionFigures
+from fencepost.harness.verdict.by_guarantee import all_figures
+from fencepost.harness.verdict.figures import RULED_OUT, UNFINISHED, WEAKEST_RULED_OUT
 
 #: Keys that the page lists; all are counted.
 _KEYS_MAX: Final = 40
 #: Figures with a section of their own.
-_MODELS: Final = frozenset({"ruled_out", "weakest_ruled_out"})
+_MODELS: Final = frozenset({RULED_OUT, WEAKEST_RULED_OUT})
 
 
 class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,9 +107,8 @@ def _missing(verdicts: Sequence[Verdict]) -> list[str]:
     for verdict in verdicts:
         if verdict.validity is Validity.UNKNOWN:
             reasons.append(verdict.reason or f"{verdict.checker} gave no reason")
-            figures = verdict.figures
-            if isinstance(figures, TransactionFigures) and figures.unfinished:
-                reasons.append(f"the budget ended before these were searched: {', '.join(figures.unfinished)}")
+            if unfinished := verdict.figures.get(UNFINISHED):
+                reasons.append(f"the budget ended before these were searched: {', '.join(unfinished)}")
     return list(dict.fromkeys(reasons))
 
 
@@ -133,7 +132,7 @@ def _anomalies(page: Page, judged: JudgedFile) -> Markup:
             named.append(context)
         groups += [{"first": first, "more": more, "again": False} for first, *more in by_name.values()]
         shown = set(by_name)
-        groups += [{"untold": name, "count": number} for name, number in verdict.anomalies.items() if name not in shown]
+        groups += [{"untold": name, "count": number} for name, number in verdict.counts.items() if name not in shown]
     return page.made("file_anomalies", groups=groups)
 
 
@@ -180,8 +179,8 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     keys = _keys(page, judged)
     figures: list[TextTable] = [tables.exposure(page.case)]
     for verdict in page.case.verdicts:
-        plain = {key: value for key, value in plain_figures(verdict).items() if key not in _MODELS}
-        figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
+        plain = {key: value for key, value in all_figures(verdict).items() if key not in _MODELS}
+        figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain)
     return page.made(
         "file_judged",
         facts=TextTable(

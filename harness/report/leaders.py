@@ -15,8 +15,7 @@ epoch are only counted.
 Tables beside it say what superseded leaders did, which brokers were cut off, and who led which partition.
 """
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -39,78 +38,47 @@ from fencepost.harness.report.svg import (
 )
 from fencepost.harness.report.words import clock, count, length, text, traced
 from fencepost.harness.verdict import Verdict, Vocabulary
-from fencepost.harness.verdict.by_guarantee import figures_of, plain_figures
+from fencepost.harness.verdict.by_guarantee import all_figures, listed
 from fencepost.harness.verdict.fact_tables import OVERLAPS, QUORUM_LOSSES, ZOMBIE_EPISODES
 from fencepost.harness.verdict.figures import (
+    ACTED,
+    ASKED,
+    CLAIMED,
+    CLAIMED_COUNT,
+    CUT_LEADERS,
+    DEEDS,
+    FENCED,
+    PARTITIONS,
+    PARTITIONS_QUIET,
+    POSSIBLE_CLAIMS,
+    REIGNS,
+    SERVED,
+    UNKNOWN,
     Figures,
     LeaderDeeds,
-    LeadershipFigures,
     PolledReign,
-    ZombieLeaderFigures,
+    Traced,
 )
 
 _CHECKER: Final = "leadership"
 
 
 class _Kind(msgspec.Struct, frozen=True):
-    """A row of the table: the figure that counts it, by its name among the evidence, or the anomalies that do."""
+    """A row of the table: the figure that counts it, or the anomalies that do."""
 
     name: str
     meaning: str
     figure: str = ""
-    count: Callable[[Figures], int | None] = lambda _: None
     anomalies: tuple[str, ...] = ()
 
 
-def _of_leaders(read: Callable[[LeadershipFigures], int]) -> Callable[[Figures], int | None]:
-    return lambda figures: read(figures) if isinstance(figures, LeadershipFigures) else None
-
-
-def _fenced(figures: Figures) -> int | None:
-    return getattr(figures, "attempted_but_fenced", None)
-
-
-def _acted(figures: Figures) -> int | None:
-    return getattr(figures, "acted", None)
-
-
 _KINDS: Final = (
-    _Kind(
-        "claimed",
-        "claimed to lead after a later epoch had certainly begun",
-        "claimed_count",
-        _of_leaders(lambda f: f.claimed_count),
-    ),
-    _Kind(
-        "possibly claimed",
-        "polled before the new epoch began, answered after: not counted",
-        "possible_claims",
-        _of_leaders(lambda f: f.possible_claims),
-    ),
-    _Kind(
-        "asked",
-        "operations sent to it while it was superseded",
-        "asked_of_superseded_leader",
-        _of_leaders(lambda f: f.asked_of_superseded_leader),
-    ),
-    _Kind(
-        "served",
-        "of these, answered while it still led its old epoch",
-        "served_by_superseded_leader",
-        _of_leaders(lambda f: f.served_by_superseded_leader),
-    ),
-    _Kind(
-        "attempted but fenced",
-        "refused because of its epoch or role, without effect",
-        "attempted_but_fenced",
-        _fenced,
-    ),
-    _Kind(
-        "attempted, outcome unknown",
-        "timed out, or the connection broke",
-        "attempted_outcome_unknown",
-        _of_leaders(lambda f: f.attempted_outcome_unknown),
-    ),
+    _Kind("claimed", "claimed to lead after a later epoch had certainly begun", CLAIMED_COUNT),
+    _Kind("possibly claimed", "polled before the new epoch began, answered after: not counted", POSSIBLE_CLAIMS),
+    _Kind("asked", "operations sent to it while it was superseded", ASKED),
+    _Kind("served", "of these, answered while it still led its old epoch", SERVED),
+    _Kind("attempted but fenced", "refused because of its epoch or role, without effect", FENCED),
+    _Kind("attempted, outcome unknown", "timed out, or the connection broke", UNKNOWN),
     _Kind(
         "self-fencing failed",
         "claimed to lead for longer than the bound after it was cut off from every majority",
@@ -119,8 +87,7 @@ _KINDS: Final = (
     _Kind(
         "acted",
         "gave a stale answer although the guarantee forbids it, or acknowledged a write that was lost",
-        "acted",
-        _acted,
+        ACTED,
         ("stale-answer-by-superseded-leader", "lost-acknowledgement", "stamped-effect"),
     ),
 )
@@ -128,7 +95,7 @@ _KINDS: Final = (
 
 def zombies(case: ReportCase) -> tuple[TextTable, TextTable | None, list[TextTable]] | None:
     """Tabulate the counts, the claims that outlived their epoch, and all figures; None without a leadership verdict."""
-    verdicts = [v for v in case.verdicts if _CHECKER in v.checker or _fenced(v.figures) is not None]
+    verdicts = [v for v in case.verdicts if _CHECKER in v.checker or FENCED in v.figures]
     if not verdicts:
         return None
     # The subject of a figure matters only if the nodes report on several subjects.
@@ -138,7 +105,11 @@ def zombies(case: ReportCase) -> tuple[TextTable, TextTable | None, list[TextTab
     rows = tuple((kind.name, *(_counted(one, kind) for one in by_subject), kind.meaning) for kind in _KINDS)
     counts = tuple(one.name or "count" for one in by_subject)
     table = TextTable(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
-    claims = [({"subject": one.name} if one.name else {}) | row for one in by_subject for row in one.claims]
+    claims = [
+        ({"subject": one.name} if one.name else {}) | span
+        for one in by_subject
+        for span in one.figures.get(CLAIMED, ())
+    ]
     claimed = (
         generic("Leaders that still claimed to lead after a newer epoch began (minimum time)", claims)[0]
         if claims
@@ -146,9 +117,9 @@ def zombies(case: ReportCase) -> tuple[TextTable, TextTable | None, list[TextTab
     )
     details: list[TextTable] = []
     for one in by_subject:
-        figures = {key: value for key, value in one.figures.items() if key != "claimed"}
+        figures = {key: value for key, value in one.figures.items() if key != CLAIMED}
         name = "figures of the leadership checker" + (f", {one.name}" if one.name else "")
-        details += generic(name, figures, one.evidence) if figures else []
+        details += generic(name, figures) if figures else []
     return table, claimed, details
 
 
@@ -157,48 +128,31 @@ class _Subject:
 
     def __init__(self, name: str, verdicts: list[Verdict]) -> None:
         self.name = name
-        self.verdicts = verdicts
         self.figures: dict[str, Any] = {}
-        self.anomalies: Counter[str] = Counter()
-        self.evidence: dict[str, tuple[int, ...]] = {}
+        self.anomalies: dict[str, Traced[int]] = {}
         for verdict in verdicts:
-            self.anomalies.update(verdict.anomalies)
-            for key, value in plain_figures(verdict).items():
-                before = self.figures.get(key)
-                self.figures[key] = _sum(before, value)
-                # A figure that is not summed keeps the first verdict's value and rows.
-                if before is None or self.figures[key] is not before:
-                    self._add(key, verdict)
-            for name in verdict.anomalies:
-                self._add(f"anomalies.{name}", verdict)
-
-    def _add(self, key: str, verdict: Verdict) -> None:
-        self.evidence[key] = (*self.evidence.get(key, ()), *verdict.evidence.get(key, ()))
-
-    @property
-    def claims(self) -> list[dict[str, Any]]:
-        spans = [span for f in figures_of(self.verdicts, LeadershipFigures) for span in f.claimed]
-        return [msgspec.to_builtins(span) for span in spans]
+            _add(self.figures, all_figures(verdict))
+            _add(self.anomalies, verdict.anomalies)
 
 
-def _sum(before: Any, value: Any) -> Any:
+def _add(to: dict[str, Any], figures: Figures) -> None:
     """Add counts and join lists of several verdicts; keep the first of anything else."""
-    if before is None:
-        return value
-    if isinstance(before, list) and isinstance(value, list):
-        return before + value
-    if isinstance(before, int) and isinstance(value, int):
-        return before + value
-    return before
+    for name, figure in figures.items():
+        match to.get(name), figure:
+            case None, _:
+                to[name] = figure
+            case Traced(value=int() as before, rows=rows), Traced(value=int() as value):
+                to[name] = Traced(before + value, (*rows, *figure.rows))
+            case (tuple() as before, tuple()) | (int() as before, int()):
+                to[name] = before + figure
 
 
 def _counted(one: _Subject, kind: _Kind) -> str:
-    counts = [number for v in one.verdicts if (number := kind.count(v.figures)) is not None]
-    if counts:
-        return traced(count(sum(counts)), one.evidence.get(kind.figure))
-    counted = sum(one.anomalies[name] for name in kind.anomalies)
-    rows = tuple(i for name in kind.anomalies for i in one.evidence.get(f"anomalies.{name}", ()))
-    return traced(count(counted), rows) if counted else "0" if kind.anomalies else "not counted"
+    own = [one.figures[kind.figure]] if kind.figure in one.figures else []
+    own = own or [one.anomalies[name] for name in kind.anomalies if name in one.anomalies]
+    if not own:
+        return "0" if kind.anomalies else "not counted"
+    return traced(count(sum(number.value for number in own)), [row for number in own for row in number.rows])
 
 
 _COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
@@ -424,11 +378,12 @@ def left_out_table(case: ReportCase) -> TextTable | None:
     return TextTable(caption="Faults left out", columns=("fault", "why"), rows=tuple(rows)) if rows else None
 
 
-_ZOMBIE_CHECKER: Final = "zombie-brokers"
 #: The most partitions drawn; the table below the picture has more.
 _DRAWN_MAX: Final = 12
 #: Room for the word "superseded" before what the leader did.
 _WORD: Final = 74
+#: Lists of figures that stand in tables of their own.
+PARTITION_LISTS: Final = frozenset({DEEDS, CUT_LEADERS, REIGNS})
 
 _Row = Mapping[str, Any]
 
@@ -442,10 +397,10 @@ class _Partitions(msgspec.Struct, frozen=True, kw_only=True):
 
 def partitions(case: ReportCase) -> _Partitions | None:
     """Draw the partitions; None when no log of topic partitions was judged."""
-    whole = next(iter(figures_of(case.verdicts, ZombieLeaderFigures)), None)
+    whole = next((v.figures for v in case.verdicts if PARTITIONS_QUIET in v.figures), None)
     if whole is None:
         return None
-    deeds = [d for f in figures_of(case.verdicts, ZombieLeaderFigures) for d in f.deeds]
+    deeds = listed(case.verdicts, LeaderDeeds)
     by_partition = reigns_by_partition(case)
     drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
     return _Partitions(
@@ -454,16 +409,16 @@ def partitions(case: ReportCase) -> _Partitions | None:
     )
 
 
-def _folded(whole: ZombieLeaderFigures, drawn: int) -> str:
-    changed = whole.partitions - whole.partitions_quiet
-    summary = f"{count(changed)} of {count(whole.partitions)} topic partitions changed leader or leader epoch"
-    summary += f", {count(drawn)} of them are drawn" if drawn < changed else ""
-    return f"{summary}; {count(whole.partitions_quiet)} kept one leader in one epoch."
+def _folded(whole: Figures, drawn: int) -> str:
+    number, quiet = whole[PARTITIONS].value, whole[PARTITIONS_QUIET].value
+    summary = f"{count(number - quiet)} of {count(number)} topic partitions changed leader or leader epoch"
+    summary += f", {count(drawn)} of them are drawn" if drawn < number - quiet else ""
+    return f"{summary}; {count(quiet)} kept one leader in one epoch."
 
 
 def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: list[LeaderDeeds]) -> Markup:
     axis = TimeAxis(0, max(history.end_ns, 1))
-    epochs = sorted({reign.epoch for reigns in drawn.values() for reign in reigns})
+    epochs = sorted({reign.epoch.value for reigns in drawn.values() for reign in reigns})
     lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r.node for r in reigns)]
     top = 8.0
     _, rows = fault_bands(history.faults, axis, top, top, history.end_ns)
@@ -484,7 +439,7 @@ def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: li
         own = [r for r in drawn[name] if r.node == node]
         parts.append(lane_bars([_stretch(r) for r in own], axis, y, epochs, "leader epoch"))
         parts += [_did(deed, own, axis, y) for deed in deeds if (deed.partition, deed.node) == (name, node)]
-        described += [f"{node} led {name} in epoch {r.epoch}" for r in own]
+        described += [f"{node} led {name} in epoch {r.epoch.value}" for r in own]
     return picture(
         bottom + 20,
         *parts,
@@ -495,17 +450,17 @@ def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: li
 
 
 def _stretch(reign: PolledReign) -> Stretch:
-    late_ns = reign.superseded_ns if reign.claimed_samples else None
+    late_ns = reign.superseded_ns if reign.claimed_samples.value else None
     return Stretch(
         node=reign.node,
         state=LaneState.LEADER,
-        from_ns=reign.from_ns,
-        to_ns=max(reign.to_ns, reign.from_ns),
-        last_ns=reign.to_ns,
+        from_ns=reign.from_ns.value,
+        to_ns=max(reign.to_ns.value, reign.from_ns.value),
+        last_ns=reign.to_ns.value,
         incarnation=reign.incarnation,
-        epoch=reign.epoch,
-        samples=reign.samples,
-        superseded=None if late_ns is None else (late_ns, reign.to_ns),
+        epoch=reign.epoch.value,
+        samples=reign.samples.value,
+        superseded=None if late_ns is None else (late_ns.value, reign.to_ns.value),
     )
 
 
@@ -514,9 +469,10 @@ def _did(deed: LeaderDeeds, reigns: list[PolledReign], axis: TimeAxis, y: float)
     reign = next((r for r in reigns if r.epoch == deed.epoch and r.incarnation == deed.incarnation), None)
     if reign is None:
         return Markup("")
-    took = f"{count(deed.acknowledged)} appends acknowledged, {count(deed.lost)} lost"
-    reads = f"{took}; {count(deed.stale_reads)} stale reads"
-    x = axis.x(max(reign.to_ns, deed.superseded_ns)) + 6 + (0 if said_inside(_stretch(reign), axis) else _WORD)
+    took = f"{count(deed.acknowledged.value)} appends acknowledged, {count(deed.lost.value)} lost"
+    reads = f"{took}; {count(deed.stale_reads.value)} stale reads"
+    end_ns = max(reign.to_ns.value, deed.superseded_ns.value)
+    x = axis.x(end_ns) + 6 + (0 if said_inside(_stretch(reign), axis) else _WORD)
     if x + len(reads) * 6 > RIGHT:
         return Markup("")
     return label(x, y + 18, reads, "lane-text")
@@ -524,12 +480,13 @@ def _did(deed: LeaderDeeds, reigns: list[PolledReign], axis: TimeAxis, y: float)
 
 def partition_tables(case: ReportCase) -> list[TextTable]:
     """Make one table for each kind of figure that the verdicts contain."""
-    reigns = [reign for own in reigns_by_partition(case).values() for reign in own]
-    leaders = figures_of(case.verdicts, ZombieLeaderFigures)
     by_caption = {
-        "what superseded partition leaders did": [d for f in leaders for d in f.deeds],
-        "brokers that were cut off from the nodes that hold the metadata": [c for f in leaders for c in f.cut_leaders],
-        "who led each topic partition that changed its leader": reigns,
+        "what superseded partition leaders did": listed(case.verdicts, LeaderDeeds),
+        "brokers that were cut off from the nodes that hold the metadata": [
+            leader for v in case.verdicts for leader in v.figures.get(CUT_LEADERS, ())
+        ],
+        "who led each topic partition that changed its leader": [
+            reign for own in reigns_by_partition(case).values() for reign in own
+        ],
     }
-    shown = {caption: msgspec.to_builtins(rows) for caption, rows in by_caption.items() if rows}
-    return [table for caption, rows in shown.items() for table in generic(caption, rows)]
+    return [table for caption, rows in by_caption.items() if rows for table in generic(caption, rows)]

@@ -19,6 +19,7 @@ from fencepost.harness.report import tables
 from fencepost.harness.report.documents import reproduce, typed_path
 from fencepost.harness.report.drawing import cycle_of, witness_operations
 from fencepost.harness.report.leaders import (
+    PARTITION_LISTS,
     attached,
     episodes,
     left_out_table,
@@ -35,6 +36,7 @@ from fencepost.harness.report.section import (
     EPISODES,
     FAULTS,
     AddedSection,
+    AddedTables,
     ReportCase,
     TextTable,
     additions,
@@ -48,8 +50,8 @@ from fencepost.harness.report.timeline import timeline
 from fencepost.harness.report.witness import cycle_picture, drawn, events_of, kinds_in_words, untimed
 from fencepost.harness.report.words import (
     SIGNS,
+    Cited,
     Ledger,
-    Traced,
     clock,
     count,
     event,
@@ -58,7 +60,7 @@ from fencepost.harness.report.words import (
     traced,
 )
 from fencepost.harness.verdict import Validity, Verdict, Witness
-from fencepost.harness.verdict.by_guarantee import Opening, by_guarantee, opening, plain_figures
+from fencepost.harness.verdict.by_guarantee import Opening, all_figures, by_guarantee, opening
 
 
 def json_for_script(data: Any) -> Markup:
@@ -148,7 +150,7 @@ def assembled(
 
 def _counted(verdict: Verdict, anomaly: str, number: int) -> str:
     """How often a verdict has an anomaly, with a row for each."""
-    return traced(count(number), verdict.evidence.get(f"anomalies.{anomaly}"))
+    return traced(count(number), verdict.anomalies[anomaly].rows if anomaly in verdict.anomalies else ())
 
 
 def _failed(error: Exception) -> Markup:
@@ -237,7 +239,7 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
 def _steps(witness: Witness) -> list[str]:
     """The sentences; the last one names the rows behind all of them."""
     *before, last = witness.steps or ("",)
-    return [*before, Traced(last, witness.events)]
+    return [*before, Cited(last, witness.events)]
 
 
 def _witnesses(page: Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
@@ -356,11 +358,12 @@ def _service(page: Page) -> Markup:
 
 def _facts(page: Page) -> Markup:
     checkers = []
+    added = (one for one in additions(page.case).values() if isinstance(one, AddedTables))
+    elsewhere = frozenset[str]().union(PARTITION_LISTS, *(one.shows for one in added))
     for verdict in page.case.verdicts:
         if "leadership" not in verdict.checker:
-            elsewhere = verdict.figures.in_own_place
-            shown = {key: value for key, value in plain_figures(verdict).items() if key not in elsewhere}
-            checkers += generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
+            shown = {key: value for key, value in all_figures(verdict).items() if key not in elsewhere}
+            checkers += generic(f"{verdict.checker} on {verdict.guarantee}", shown)
     # The table of service has the phases already.
     run, long = flat({name: value for name, value in page.case.run.items() if name != "phases"})
     facts = TextTable(caption="The run's facts", columns=("fact", "value"), rows=run)

@@ -7,7 +7,7 @@ An addition that cannot be loaded becomes a section that says so.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,10 +16,10 @@ from markupsafe import Markup
 from fencepost.harness.base import offers
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import History
-from fencepost.harness.report.words import clock, count, length, rows_of, text, traced
+from fencepost.harness.report.words import clock, count, length, text, traced
 from fencepost.harness.verdict import Facts, Validity, Verdict
-from fencepost.harness.verdict.by_guarantee import figures_of
-from fencepost.harness.verdict.figures import PolledReign, ZombieLeaderFigures
+from fencepost.harness.verdict.by_guarantee import listed
+from fencepost.harness.verdict.figures import PolledReign, Traced
 
 
 class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,9 +80,9 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
 def reigns_by_partition(case: ReportCase) -> dict[str, list[PolledReign]]:
     """Who led each topic partition that changed its leader; first those that a superseded broker went on leading."""
     by_partition: dict[str, list[PolledReign]] = {}
-    for reign in (r for f in figures_of(case.verdicts, ZombieLeaderFigures) for r in f.reigns):
+    for reign in listed(case.verdicts, PolledReign):
         by_partition.setdefault(reign.partition, []).append(reign)
-    return dict(sorted(by_partition.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))
+    return dict(sorted(by_partition.items(), key=lambda item: not any(r.claimed_samples.value for r in item[1])))
 
 
 #: Longer tables are cut, and a note says so.
@@ -121,8 +121,6 @@ _MOMENTS: Final = frozenset(
         *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
     )
 )
-#: Columns in which a figure's row names its own proof.
-_EVIDENCE: Final = ("events", "indexes")
 #: Integers in columns with these words in their names are identifiers, not counts.
 _NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
@@ -153,38 +151,37 @@ def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tup
     return tuple(short), tuple(long)
 
 
-def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[TextTable]:
-    """Turn any plain data into tables: one per list of objects, one per nested object, one of names and values.
-
-    `evidence` maps the key of a plain figure (for a nested one "key.key") to its rows of the history; an object in a
-    list names its own rows as `events`.
-    """
+def generic(name: str, data: Any) -> list[TextTable]:
+    """Turn any figures into tables: one per list of rows, one per nested mapping, one of names and values."""
     caption = name.replace("_", " ").replace(".", ": ")
-    if isinstance(data, list | tuple) and data and all(isinstance(row, dict) for row in data):
-        columns = tuple(key for key in dict.fromkeys(key for row in data for key in row) if key not in _EVIDENCE)
-        rows = tuple(
-            tuple(traced(cell(key, row.get(key)), rows_of(row, key)) for key in columns) for row in data[:ROWS_MAX]
-        )
-        shown = tuple(_column_name(key) for key in columns)
-        return [TextTable(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
-    if isinstance(data, dict):
-        known = evidence or {}
-        nested = {k: v for k, v in data.items() if _is_table(v)}
-        plain = tuple((_column_name(k), traced(cell(k, v), known.get(k))) for k, v in data.items() if k not in nested)
+    if _is_list(data):
+        fields = [_fields(row) for row in data]
+        columns = tuple(dict.fromkeys(key for row in fields for key in row))
+        rows = tuple(tuple(shown(key, row.get(key)) for key in columns) for row in fields[:ROWS_MAX])
+        names = tuple(_column_name(key) for key in columns)
+        return [TextTable(caption=caption, columns=names, rows=rows, note=cut_note(len(data)))]
+    if isinstance(data, Mapping):
+        nested = {k: v for k, v in data.items() if _is_list(v) or (isinstance(v, Mapping) and v)}
+        plain = tuple((_column_name(k), shown(k, v)) for k, v in data.items() if k not in nested)
         out = [TextTable(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
-        for key, value in nested.items():
-            inner = {k.removeprefix(f"{key}."): rows for k, rows in known.items() if k.startswith(f"{key}.")}
-            # A nested object may have one proof for all its figures.
-            whole = dict.fromkeys(value, known[key]) if isinstance(value, dict) and key in known else {}
-            out += generic(f"{name}.{key}", value, inner or whole)
-        return out
-    return [TextTable(caption=caption, columns=("value",), rows=((cell(name, data),),))]
+        return out + [table for key, value in nested.items() for table in generic(f"{name}.{key}", value)]
+    return [TextTable(caption=caption, columns=("value",), rows=((shown(name, data),),))]
 
 
-def _is_table(value: Any) -> bool:
-    return (isinstance(value, dict) and bool(value)) or (
-        isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)
-    )
+def _is_list(value: Any) -> bool:
+    rows = isinstance(value, list | tuple) and all(isinstance(row, Mapping | msgspec.Struct) for row in value)
+    return bool(rows and value)
+
+
+def _fields(row: Mapping[str, Any] | msgspec.Struct) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    return {field.encode_name: getattr(row, field.name) for field in msgspec.structs.fields(row)}
+
+
+def shown(key: str, figure: Any) -> str:
+    """Show a figure with its rows, by the name of its column."""
+    return traced(cell(key, figure.value), figure.rows) if isinstance(figure, Traced) else cell(key, figure)
 
 
 def _column_name(key: str) -> str:
@@ -238,10 +235,11 @@ class AddedSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddedTables(msgspec.Struct, frozen=True, kw_only=True):
-    """Tables that stand at `within`."""
+    """Tables that stand at `within`; `shows` names the figures that they show, which the general tables leave out."""
 
     within: str
     make: Callable[[ReportCase], list[TextTable]]
+    shows: frozenset[str] = frozenset()
 
 
 def additions(case: ReportCase) -> dict[str, AddedSection | AddedTables]:

@@ -21,7 +21,7 @@ from fencepost.harness.report.words import (
     FAULT_SIGNS,
     SIGNS,
     STANDINGS,
-    Traced,
+    Cited,
     clock,
     count,
     length,
@@ -90,8 +90,7 @@ def _reasons(line: OfGuarantee) -> list[str]:
 
 def _decided_by(verdict: Verdict) -> tuple[int, ...]:
     """Return the rows behind a verdict's reason: those of its violations, else those that tested the guarantee."""
-    violations = sorted({i for name in verdict.anomalies for i in verdict.evidence.get(f"anomalies.{name}", ())})
-    return tuple(violations) or verdict.evidence.get("exposure", ())
+    return verdict.violating_rows or (() if verdict.exposure is None else verdict.exposure.rows)
 
 
 def _role(case: ReportCase, name: str, verdicts: Sequence[Verdict]) -> str:
@@ -200,18 +199,17 @@ def exposure(case: ReportCase) -> TextTable:
     least = case.facts.thresholds.exposure_min
     rows = []
     for v in case.verdicts:
-        counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "never"
-        violations = sorted({i for name in v.anomalies for i in v.evidence.get(f"anomalies.{name}", ())})
+        tested = None if v.exposure is None else traced(count(v.exposure.value), v.exposure.rows)
         rows.append(
             (
                 v.guarantee,
                 v.checker,
-                traced(counted, v.evidence.get("exposure")),
+                "not counted" if tested is None else tested if v.tested else "never",
                 v.exposure_of,
                 _rules(v),
-                str(least) if v.exposure is not None else "",
+                str(least) if v.tested is not None else "",
                 f"{SIGNS[v.validity]} {v.validity}",
-                traced(", ".join(counted_anomalies([v])) or "none", violations),
+                traced(", ".join(counted_anomalies([v])) or "none", v.violating_rows),
             )
         )
     return TextTable(
@@ -266,7 +264,7 @@ def operations(history: History) -> list[TextTable]:
             (
                 f,
                 *(traced(count(len(own)), own) for own in counted),
-                *("" if one is None else Traced(length(one[0]), one[1:]) for one in quantiles),
+                *("" if one is None else Cited(length(one[0]), one[1:]) for one in quantiles),
             )
         )
     most = sorted(errors.items(), key=lambda item: -len(item[1]))[:ROWS_MAX]
@@ -298,7 +296,7 @@ def servers(history: History) -> TextTable:
     for e in events[:ROWS_MAX]:
         ended = "" if e.exit_status is None else f"status {e.exit_status}"
         alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
-        at = Traced(clock(e.time_ns), (e.index,))
+        at = Cited(clock(e.time_ns), (e.index,))
         rows.append((at, e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
     return TextTable(
         caption="Server processes",
@@ -319,7 +317,7 @@ def health(case: ReportCase) -> dict[str, Any]:
     )
 
     def quantile(place: int) -> str:
-        return Traced(length(lags[place][0]), (lags[place][1],)) if lags else ""
+        return Cited(length(lags[place][0]), (lags[place][1],)) if lags else ""
 
     return {
         "samples": traced(count(len(samples)), [s.index for s in samples]),

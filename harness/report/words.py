@@ -9,7 +9,7 @@ and last rows, and the page counts the rest. `verdict.json` holds more rows, and
 row.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -189,13 +189,13 @@ _CITED_MAX: Final = 4
 _SAID_MAX: Final = 160
 
 
-class Traced(str):
+class Cited(str):
     """A text that rests on rows of the history; `rows` holds their indexes."""
 
     __slots__ = ("rows",)
     rows: tuple[int, ...]
 
-    def __new__(cls, phrase: str, rows: Iterable[int]) -> "Traced":
+    def __new__(cls, phrase: str, rows: Iterable[int]) -> "Cited":
         made = super().__new__(cls, phrase)
         made.rows = tuple(rows)
         return made
@@ -203,15 +203,7 @@ class Traced(str):
 
 def traced(phrase: str, rows: Iterable[int] | None) -> str:
     """Attach rows to a phrase; without rows the phrase stays plain."""
-    return Traced(phrase, rows) if rows else phrase
-
-
-def rows_of(row: msgspec.Struct | Mapping[str, Any], key: str) -> tuple[int, ...]:
-    """Return the rows of the history that a figure's row names for one of its columns."""
-    if not isinstance(row, Mapping):
-        return tuple(row.events.get(key, ()) if hasattr(row, "events") else getattr(row, "indexes", ()))
-    events = row.get("events")
-    return tuple(events.get(key, ())) if isinstance(events, Mapping) else tuple(row.get("indexes", ()))
+    return Cited(phrase, rows) if rows else phrase
 
 
 class _Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,7 +230,7 @@ class Ledger:
 
     def link(self, phrase: Any, *about: str) -> Markup:
         """Turn a traced figure into a link to its claim, which `about` describes; plain text stays as it is."""
-        if not isinstance(phrase, Traced):
+        if not isinstance(phrase, Cited):
             return escape(phrase)
         claim = self._claim(phrase, ", ".join(part for part in about if part))
         if claim is None:
@@ -248,7 +240,7 @@ class Ledger:
 
     def cited(self, phrase: Any) -> Markup:
         """Show a clause with the rows behind it: a few by number, more only by their count."""
-        if not isinstance(phrase, Traced):
+        if not isinstance(phrase, Cited):
             return escape(phrase)
         claim = self._claim(phrase, "")
         if claim is None:
@@ -258,7 +250,7 @@ class Ledger:
         cited = '{}<a class="cited" href="#c{}" title="{}">{}</a>'
         return Markup(cited).format(str(phrase), claim.number, _summary(claim.rows), shown)
 
-    def _claim(self, phrase: Traced, about: str) -> _Claim | None:
+    def _claim(self, phrase: Cited, about: str) -> _Claim | None:
         rows = tuple(i for i in phrase.rows if 0 <= i < len(self._history.events))
         if rows not in self._claims:
             if not rows or len(self._claims) >= CLAIMS_MAX:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, assert_never
 import msgspec
 
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict.figures import Figures
+from fencepost.harness.verdict.figures import Traced, values
 from fencepost.harness.verdict.guarantee import (
     MINORITY_DAMAGED,
     Choice,
@@ -244,7 +244,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `cause` is set when the verdict is `unknown`, and None otherwise.
     `exposure` counts how often the guarantee was tested (None: the checker has no such count); 0 makes the verdict
-    `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. An `unknown` that
+    `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them; `figures` are what else
+    the checker counted and measured, as `harness.verdict.figures` says. An `unknown` that
     does not weigh keeps nothing from being valid, since another verdict on the guarantee answers for it. `proofs` are
     those that belong to no witness. `complete`: this checker finds every violation of the guarantee, so its `valid`
     contradicts any other's `invalid`. `confirmed`: its proofs hold by the history alone. `subject` is the layer of the
@@ -253,9 +254,6 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `rules` are those by which the checker could have found a violation, where it says so; where none of them
     had a chance to fire, the verdict is `unknown`.
-
-    `evidence` names the rows of the history that a number rests on, as `checkers.facts.evidence` says: by the name of
-    the figure, as "exposure", or as "anomalies.<name>". A row of a list in `figures` holds its own, as `events`.
     """
 
     checker: str
@@ -263,13 +261,12 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     validity: Validity
     reason: str = ""
     cause: Cause | None = None
-    exposure: int | None = None
+    exposure: Traced[int] | None = None
     exposure_of: str = ""
     rules: tuple[Rule, ...] = ()
-    anomalies: dict[str, int] = {}
+    anomalies: dict[str, Traced[int]] = {}
     witnesses: tuple[Witness, ...] = ()
-    figures: Figures = Figures()
-    evidence: dict[str, tuple[int, ...]] = {}
+    figures: dict[str, Any] = {}
     weighs: bool = True
     proofs: tuple[VerdictProof, ...] = ()
     complete: bool = False
@@ -278,6 +275,31 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...] = ()
     cut_short: str = ""
     remarks: tuple[str, ...] = ()
+
+    @property
+    def tested(self) -> int | None:
+        """How often the guarantee was tested; None where the checker has no such count."""
+        return None if self.exposure is None else self.exposure.value
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of violations by name."""
+        return {name: number.value for name, number in self.anomalies.items()}
+
+    @property
+    def violating_rows(self) -> tuple[int, ...]:
+        """The rows of all violations, in order."""
+        return tuple(sorted({row for number in self.anomalies.values() for row in number.rows}))
+
+
+def without_rows(verdict: Verdict) -> Verdict:
+    """Return a verdict on what has no history: exposure and anomalies name no rows, all figures are plain."""
+    return msgspec.structs.replace(
+        verdict,
+        exposure=None if verdict.exposure is None else Traced(verdict.exposure.value),
+        anomalies={name: Traced(number) for name, number in verdict.counts.items()},
+        figures={name: values(figure) for name, figure in verdict.figures.items()},
+    )
 
 
 def merge(validities: Iterable[Validity]) -> Validity:
@@ -306,7 +328,7 @@ def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Count each anomaly over all these verdicts, the most frequent first."""
     totals: Counter[str] = Counter()
     for verdict in verdicts:
-        totals.update(verdict.anomalies)
+        totals.update(verdict.counts)
     return dict(totals.most_common())
 
 
@@ -314,7 +336,7 @@ def violations_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Count as `anomalies_of` does, without those that the guarantees allow."""
     totals: Counter[str] = Counter()
     for verdict in verdicts:
-        totals.update({name: count for name, count in verdict.anomalies.items() if name not in verdict.allowed})
+        totals.update({name: count for name, count in verdict.counts.items() if name not in verdict.allowed})
     return dict(totals.most_common())
 
 
@@ -464,4 +486,5 @@ __all__ = [
     "merge",
     "merge_verdicts",
     "violations_of",
+    "without_rows",
 ]

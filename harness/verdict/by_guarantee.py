@@ -17,52 +17,60 @@ A violation of a guarantee that is promised, or that the plan requires by name, 
 found it. For `valid` these must be known: the guarantee that the run is about, those that the plan requires, the
 coverage, and the verdict of every checker that failed.
 
-How others read the figures of verdicts: by their struct, or all of them as plain data.
+How others read the figures of verdicts: rows by their struct, or all of them by name.
 
 A verdict is told first by three lines: what happened, whom it concerns, the next command. Terminal and page begin with
 them, so that a reader who is called at night need not read on to act.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, merge_verdicts, violations_of
-from fencepost.harness.verdict.figures import Figures, OperationTableFigures, TransactionTableFigures
+from fencepost.harness.verdict.figures import ENGINE, KEYS, OPERATIONS, TRANSACTIONS
 from fencepost.harness.verdict.guarantee import Guarantee, Standing, anomaly_count, anomaly_noun
 
-F = TypeVar("F", bound=Figures)
+R = TypeVar("R", bound=msgspec.Struct)
 
 
-def figures_of(verdicts: Iterable[Verdict], kind: type[F]) -> list[F]:
-    """Return the figures of this kind among those of the verdicts."""
-    return [v.figures for v in verdicts if isinstance(v.figures, kind)]
+def listed(verdicts: Iterable[Verdict], kind: type[R]) -> list[R]:
+    """Return the rows of this kind among the figures of the verdicts."""
+    lists = (figure for v in verdicts for figure in v.figures.values() if isinstance(figure, tuple))
+    return [row for rows in lists for row in rows if isinstance(row, kind)]
 
 
-def table_figures(verdict: Verdict) -> OperationTableFigures | TransactionTableFigures:
-    """Return the figures of a table's verdict; a verdict on anything else has none and is a defect of the caller."""
-    assert isinstance(verdict.figures, OperationTableFigures | TransactionTableFigures), type(verdict.figures)
-    return verdict.figures
+class TableFigures(NamedTuple):
+    """How many operations or transactions a table holds, on how many keys, and the engine that judged it."""
+
+    rows: int
+    keys: int
+    engine: str
 
 
-def plain_figures(verdict: Verdict) -> dict[str, Any]:
+def table_figures(verdict: Verdict) -> TableFigures:
+    """Return the figures of a table's verdict."""
+    figures = verdict.figures
+    size = TRANSACTIONS if TRANSACTIONS in figures else OPERATIONS
+    return TableFigures(figures[size], figures[KEYS], figures[ENGINE])
+
+
+def all_figures(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict's figures as verdict.json has them: the format also keeps three of its fields among them."""
     return {
         **({} if verdict.subject is None else {"subject": verdict.subject}),
-        **verdict.figures.plain(),
+        **verdict.figures,
         **({"allowed": list(verdict.allowed)} if verdict.allowed else {}),
         **({"cut_short": verdict.cut_short} if verdict.cut_short else {}),
     }
 
 
 def plain_verdict(verdict: Verdict) -> dict[str, Any]:
-    """Return a whole verdict as plain data, with its figures as `plain_figures` has them."""
-    plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(verdict, figures=Figures()))
-    own = {"subject", "allowed", "cut_short"}
-    figures = plain_figures(verdict)
-    return {name: figures if name == "figures" else value for name, value in plain.items() if name not in own}
+    """Return a whole verdict as plain data, with its figures as `all_figures` has them."""
+    plain: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(verdict, figures=all_figures(verdict)))
+    return {name: value for name, value in plain.items() if name not in ("subject", "allowed", "cut_short")}
 
 
 #: The checker that says whether the run put anything to the test.
@@ -162,12 +170,12 @@ def share(inner: Count, outer: Count) -> str:
 
 
 def _count(name: str, verdicts: Sequence[Verdict], allowed: str | None) -> Count:
-    own = [(v.anomalies[name], v.evidence.get(f"anomalies.{name}", ())) for v in verdicts if name in v.anomalies]
-    rows = tuple(sorted({row for _, named in own for row in named}))
-    each_named = all(len(set(named)) == count for count, named in own)
+    own = [v.anomalies[name] for v in verdicts if name in v.anomalies]
+    rows = tuple(sorted({row for number in own for row in number.rows}))
+    each_named = all(len(set(number.rows)) == number.value for number in own)
     return Count(
         anomaly=name,
-        count=len(rows) if each_named else sum(count for count, _ in own),
+        count=len(rows) if each_named else sum(number.value for number in own),
         rows=rows,
         allowed_by=allowed,
     )
@@ -203,7 +211,7 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exposure(self) -> int | None:
         """How often it was tested, over its checkers; None where none of them counts that."""
-        known = [v.exposure for v in self.verdicts if v.exposure is not None]
+        known = [v.tested for v in self.verdicts if v.tested is not None]
         return sum(known) if known else None
 
     @property

@@ -45,7 +45,7 @@ def anomalies(
     """Every anomaly by guarantee and name, those that decide first; `effect_free` are the workload's functions."""
     counts: dict[tuple[str, str], int] = {}
     for verdict in verdicts:
-        for name, number in verdict.anomalies.items():
+        for name, number in verdict.counts.items():
             counts[verdict.guarantee, name] = counts.get((verdict.guarantee, name), 0) + number
         if verdict.validity is Validity.INVALID and not verdict.anomalies:
             counts.setdefault((verdict.guarantee, _UNNAMED), 1)

@@ -75,18 +75,18 @@ def summary(named: dict[str, Verdict]) -> Iterator[str]:
     calm = {name: verdict for name, verdict in named.items() if not verdict.anomalies}
     for validity in (Validity.VALID, Validity.UNKNOWN):
         tested = [
-            (name, verdict.exposure)
+            (name, verdict.tested)
             for name, verdict in calm.items()
-            if verdict.validity is validity and verdict.exposure != 0
+            if verdict.validity is validity and verdict.tested != 0
         ]
         if tested:
             yield f"=> {validity}: {', '.join(f'{name} {exposure}' for name, exposure in tested)}"
     for name, verdict in named.items():
         if verdict.validity is Validity.INVALID or verdict.anomalies:
-            counts = ", ".join(f"{anomaly} {count}" for anomaly, count in verdict.anomalies.items())
+            counts = ", ".join(f"{anomaly} {count}" for anomaly, count in verdict.counts.items())
             shown = " ".join(f"{witness.anomaly}@{short(witness.events)}" for witness in verdict.witnesses)
-            yield f"=> {verdict.validity}: {name} {verdict.exposure}: {counts}; {shown}"
-    untested = [name for name, verdict in calm.items() if verdict.exposure == 0]
+            yield f"=> {verdict.validity}: {name} {verdict.tested}: {counts}; {shown}"
+    untested = [name for name, verdict in calm.items() if verdict.tested == 0]
     if not named:
         yield "=> no verdict"
     if untested:
@@ -110,7 +110,7 @@ def said(named: dict[str, Verdict], path: str) -> list[str]:
     if first not in named:
         return [f"| {path} = absent"]
     verdict = named[first]
-    found: Any = {**msgspec.to_builtins(verdict), "figures": verdict.figures.plain()}
+    found: Any = msgspec.to_builtins(verdict)
     found["rules"] = {rule.name: [rule.chances, rule.lacks] for rule in verdict.rules}
     while rest:
         key = rest[0] if not isinstance(found, dict) or rest[0] in found else ".".join(rest)
@@ -121,14 +121,15 @@ def said(named: dict[str, Verdict], path: str) -> list[str]:
             return [f"| {path} = absent"]
     if path.endswith(".steps"):
         return [f"| {path}:", *(f"|   {step}" for step in found)]
-    return [f"| {path} = {json.dumps(without_events(msgspec.to_builtins(found)), ensure_ascii=False)}"]
+    return [f"| {path} = {json.dumps(without_rows(found), ensure_ascii=False)}"]
 
 
-def without_events(value: Any) -> Any:
-    """The value without the events that a row of figures names: that it follows from them is tested for every case."""
+def without_rows(value: Any) -> Any:
+    """The value without the rows of its numbers: that they follow from these is tested for every case."""
     if isinstance(value, dict):
-        return {name: without_events(field) for name, field in value.items() if name != "events"}
-    return [without_events(row) for row in value] if isinstance(value, list | tuple) else value
+        traced = value.keys() == {"value", "rows"}
+        return value["value"] if traced else {name: without_rows(field) for name, field in value.items()}
+    return [without_rows(row) for row in value] if isinstance(value, list | tuple) else value
 
 
 def update(path: Path, forms: Sequence[Form], answers: Sequence[Sequence[str]]) -> None:

@@ -41,7 +41,7 @@ def judged(history: History) -> dict[str, Any]:
 def test_every_verdict_on_the_kept_histories_is_confirmed(case: Any) -> None:
     verdict = judged(case.history)
     proofs = confirm(case.history, {"verdicts": [verdict]})
-    assert proofs == verdict["figures"]["keys"]
+    assert proofs == verdict["figures"]["keys"]["value"]
 
 
 def test_a_witness_shows_the_few_operations_that_prove_it() -> None:
@@ -132,7 +132,7 @@ def test_findings_about_transactions_are_confirmed() -> None:
 def test_findings_about_registers_of_transactions_are_confirmed() -> None:
     history = told(("ok", [["r", "x", None]], [["r", "x", 3]]), ("ok", [["w", "x", 1]], [["w", "x", 1]]))
     (verdict,) = check_registers(history, FACTS)
-    assert verdict.anomalies == {"garbage-read": 1}
+    assert verdict.counts == {"garbage-read": 1}
     assert confirm(history, kept(verdict)) == 1
     with pytest.raises(ProofFails, match="the finding does not hold"):
         confirm(
@@ -184,7 +184,7 @@ def _registers_without_an_order() -> History:
 def test_that_all_orders_were_tried_is_confirmed_by_trying_them() -> None:
     history = _registers_without_an_order()
     (verdict,) = check_registers(history, msgspec.structs.replace(FACTS, required=("serializable",)))
-    assert verdict.anomalies["no-serial-order"] == 1
+    assert verdict.counts["no-serial-order"] == 1
     document = kept(verdict)
     assert confirm(history, document) >= 1
     proof = next(w["proof"] for w in document["witnesses"] if w["anomaly"] == "no-serial-order")

@@ -27,5 +27,5 @@ def judge(history: History, fencing: str) -> Verdict:
 def test_case(case: Case, fencing: str) -> None:
     verdict = judge(case.history, fencing)
     assert verdict.validity.value == case.verdict, verdict
-    assert verdict.anomalies == {name: case.anomalies.count(name) for name in case.anomalies}
+    assert verdict.counts == {name: case.anomalies.count(name) for name in case.anomalies}
     assert verdict.guarantee == GUARANTEES[fencing]

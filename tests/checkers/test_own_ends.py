@@ -13,6 +13,7 @@ from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.report.documents import junit_of, verdict_document
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Thresholds, Validity, Verdict
+from fencepost.harness.verdict.figures import Traced, values
 from tests.checkers.build import MS, Tale, facts
 
 STOPPING = (Effects(stops=Stops.CERTAIN), Effects(stops=Stops.POSSIBLE), Effects(holds=True))
@@ -143,7 +144,9 @@ def test_ends_of_one_node_are_told_together() -> None:
 
 
 def test_a_violation_wins() -> None:
-    broken = Verdict(checker="c", guarantee="linearizable", validity=Validity.INVALID, anomalies={"stale-read": 1})
+    broken = Verdict(
+        checker="c", guarantee="linearizable", validity=Validity.INVALID, anomalies={"stale-read": Traced(1)}
+    )
     judgement = judged(tale_of(("n2", 2_000, None, 10)), broken)
     assert judgement.validity is Validity.INVALID
     assert judgement.headline.startswith("linearizable (promised) is violated")
@@ -199,7 +202,7 @@ def test_what_the_other_faults_tested_stands(
     assert f"{len(unproven)} x inject of {unproven[0]} was not proven" in judgement.headline
     assert ("not tested: " in judgement.headline) is (validity is Validity.VALID)
     (verdict,) = (v for v in judgement.verdicts if v.checker == "coverage")
-    figures = verdict.figures.plain()
+    figures = values(verdict.figures)
     # An unproven fault is never counted as one that took hold.
     assert sum(figures["faults_installed"].values()) == sum(outcome is IN for _, _, outcome in faults)
     assert figures["faults_by_outcome"].get("indeterminate") == len(unproven)
@@ -222,7 +225,7 @@ def test_operations_under_an_unproven_fault_are_no_exposure(exposed: int) -> Non
     assert judgement.validity is (Validity.VALID if exposed == 1 else Validity.UNKNOWN)
     (verdict,) = (v for v in judgement.verdicts if v.checker == "coverage")
     alone = with_faults(("kill", "n1", IN), nemesis=("all",))
-    assert verdict.exposure == next(v.exposure for v in alone.verdicts if v.checker == "coverage")
+    assert verdict.tested == next(v.tested for v in alone.verdicts if v.checker == "coverage")
 
 
 def test_a_healing_in_doubt_leaves_the_run_unknown() -> None:

@@ -6,6 +6,7 @@ import pytest
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict.figures import Traced
 
 FACTS = Facts(
     system="etcd",
@@ -17,11 +18,15 @@ FACTS = Facts(
     required=(),
     read_guarantee="linearizable",
 )
-COVERAGE = Verdict(checker="coverage", guarantee="coverage", validity=Validity.VALID, exposure=1650, exposure_of="ops")
+COVERAGE = Verdict(
+    checker="coverage", guarantee="coverage", validity=Validity.VALID, exposure=Traced(1650), exposure_of="ops"
+)
 
 
 def _linearizable(validity: Validity, reason: str) -> Verdict:
-    return Verdict(checker="linearizable", guarantee="linearizable", validity=validity, reason=reason, exposure=214)
+    return Verdict(
+        checker="linearizable", guarantee="linearizable", validity=validity, reason=reason, exposure=Traced(214)
+    )
 
 
 def _print(capsys: pytest.CaptureFixture[str], verdict: Verdict, headline: str, *more: Verdict) -> list[str]:
@@ -37,7 +42,7 @@ def test_an_invalid_run(capsys: pytest.CaptureFixture[str]) -> None:
         anomaly="stale-read", steps=("A read returned 1.", "2 was written before."), events=(1, 2), from_ns=0, to_ns=9
     )
     verdict = msgspec.structs.replace(
-        _linearizable(Validity.INVALID, "a read is stale"), anomalies={"stale-read": 1}, witnesses=(witness,)
+        _linearizable(Validity.INVALID, "a read is stale"), anomalies={"stale-read": Traced(1)}, witnesses=(witness,)
     )
     lines = _print(capsys, verdict, "linearizable (promised) is violated: 1 stale read")
     assert lines[:3] == [

@@ -38,6 +38,7 @@ from fencepost.harness.run.conclude import ChildEnd, Result, conclude_run, judge
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figures import Traced
 from tests.checkers.build import Tale, facts, ns
 
 PLANNED_NS = ns(30_000)
@@ -327,7 +328,7 @@ def test_a_run_without_a_violation_is_unknown_when_it_was_cut_short_and_else_val
 
 def test_a_violation_stays_one_and_the_headline_says_both() -> None:
     broken = Verdict(
-        checker="linearizable", guarantee="linearizable", validity=Validity.INVALID, anomalies={"stale-read": 1}
+        checker="linearizable", guarantee="linearizable", validity=Validity.INVALID, anomalies={"stale-read": Traced(1)}
     )
     cut = judged(noted(tale(), STOPPED_EARLY, 30_000), broken)
     assert cut.validity is Validity.INVALID

@@ -17,6 +17,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import write_parquet
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.verdict import Guarantee, Standing, Validity, Verdict
+from fencepost.harness.verdict.figures import Traced
 from fencepost.harness.verdict.guarantee import KnownIssue
 from tests.checkers.build import Tale
 
@@ -166,7 +167,9 @@ def test_a_violation_outside_the_condition_is_counted_and_decides_only_where_the
     require: tuple[str, ...], validity: Validity
 ) -> None:
     plan = checked("kraft", {"brokers": 3}, {}, require=require)
-    lost = Verdict(checker="log", guarantee="log-durable", validity=Validity.INVALID, anomalies={"lost-append": 3})
+    lost = Verdict(
+        checker="log", guarantee="log-durable", validity=Validity.INVALID, anomalies={"lost-append": Traced(3)}
+    )
     other = Verdict(
         checker="metadata", guarantee=plan.workload.guarantee(plan.system, plan.options), validity=Validity.VALID
     )

@@ -10,10 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import msgspec
+
 from fencepost.checkers.facts.clocks import OwnTime
 from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, LogEvent, OpEvent
 from fencepost.harness.report.words import clock, length
 from fencepost.harness.verdict import Verdict
+from fencepost.harness.verdict.figures import Traced
 
 #: What is no figure: names, indexes, values of settings, and what the plan or the system says.
 NAMES: Final = frozenset({"incarnation", "fault_id", "event", "lacks_event", "answered", "lacks"})
@@ -56,30 +59,31 @@ def figures_of(verdict: Verdict) -> Iterator[Figure]:
 
 def _all(verdict: Verdict) -> Iterator[Figure]:
     path = f"{verdict.checker}.{verdict.guarantee}"
-    if verdict.exposure is not None:
-        yield Figure(f"{path}.exposure", "exposure", verdict.exposure, verdict.evidence.get("exposure", ()))
+    yield from _figures(f"{path}.exposure", "exposure", verdict.exposure)
     for name, number in verdict.anomalies.items():
-        key = f"anomalies.{name}"
-        yield Figure(f"{path}.{key}", key, number, verdict.evidence.get(key, ()))
-    for name, value in verdict.figures.plain().items():
-        yield from _figures(f"{path}.{name}", name, value, verdict.evidence)
+        yield from _figures(f"{path}.anomalies.{name}", name, number)
+    for name, figure in verdict.figures.items():
+        yield from _figures(f"{path}.{name}", name, figure)
 
 
-def _figures(path: str, name: str, value: Any, evidence: Mapping[str, Sequence[int]]) -> Iterator[Figure]:
-    if isinstance(value, list | tuple):
-        for number, row in enumerate(value):
-            if isinstance(row, dict):
-                own = row.get("events", {})
-                for key, figure in row.items():
-                    if _is_number(key, figure):
-                        yield Figure(f"{path}[{number}].{key}", key, figure, own.get(key, ()))
-    elif isinstance(value, dict):
-        for key, figure in value.items():
-            rows = evidence.get(f"{name}.{key}", evidence.get(name, ()))
-            if _is_number(key, figure):
-                yield Figure(f"{path}.{key}", name if name.endswith("_ns") else key, figure, rows)
-    elif _is_number(name, value):
-        yield Figure(path, name, value, evidence.get(name, ()))
+def _figures(path: str, name: str, figure: Any) -> Iterator[Figure]:
+    if isinstance(figure, tuple | list):
+        for number, row in enumerate(figure):
+            fields = msgspec.structs.asdict(row) if isinstance(row, msgspec.Struct) else row
+            for key, field in fields.items() if isinstance(fields, Mapping) else ():
+                yield from _number(f"{path}[{number}].{key}", key, field)
+    elif isinstance(figure, Mapping):
+        for key, number in figure.items():
+            yield from _number(f"{path}.{key}", name if name.endswith("_ns") else key, number)
+    else:
+        yield from _number(path, name, figure)
+
+
+def _number(path: str, name: str, figure: Any) -> Iterator[Figure]:
+    """A plain number claims as much as one that names its rows."""
+    value, rows = (figure.value, figure.rows) if isinstance(figure, Traced) else (figure, ())
+    if _is_number(name, value):
+        yield Figure(path, name, value, rows)
 
 
 def _is_number(name: str, value: Any) -> bool:

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from fencepost.checkers.facts.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
@@ -39,7 +37,17 @@ from fencepost.harness.verdict import (
     Vocabulary,
     Witness,
 )
-from fencepost.harness.verdict.figures import ClaimedSpan, Figures, LeadershipFigures
+from fencepost.harness.verdict.figures import (
+    ACTED,
+    ASKED,
+    CLAIMED,
+    CLAIMED_COUNT,
+    FENCED,
+    POSSIBLE_CLAIMS,
+    SERVED,
+    UNKNOWN,
+    Traced,
+)
 from tests.report.tape import MS, NODES, S, Tape, beliefs, load
 
 LINEARIZABLE = Guarantee(
@@ -171,16 +179,16 @@ def etcd_valid() -> ReportCase:
             checker="linearizability",
             guarantee="linearizable",
             validity=Validity.VALID,
-            exposure=len(history.operations),
+            exposure=Traced(len(history.operations)),
             exposure_of="operations on 4 keys",
-            figures=Figures(others={"steps": 10412, "keys": 4, "search_ns": 7 * MS}),
+            figures={"steps": 10412, "keys": 4, "search_ns": 7 * MS},
         ),
         Verdict(
             checker="leadership",
             guarantee="one-leader-per-epoch",
             validity=Validity.UNKNOWN,
             reason="the source gives a lower bound on the epoch only",
-            exposure=0,
+            exposure=Traced(0),
             exposure_of="answers with an exact epoch",
             figures=LEADERSHIP_FIGURES,
         ),
@@ -194,29 +202,30 @@ def etcd_valid() -> ReportCase:
     )
 
 
-LEADERSHIP_FIGURES: Final = LeadershipFigures(
-    claimed=(
-        ClaimedSpan(
-            node="n1",
-            incarnation=0,
-            epoch=2,
-            superseded_by=3,
-            from_ns=7200 * MS,
-            to_ns=8001 * MS,
-            length_ns=801 * MS,
-            running_ns=801 * MS,
-            samples=8,
-            indexes=(7, 9),
-        ),
+LEADERSHIP_FIGURES: Final[dict[str, Any]] = {
+    CLAIMED: (
+        {
+            "node": "n1",
+            "incarnation": 0,
+            "epoch": Traced(2),
+            "superseded_by": Traced(3),
+            "from_ns": Traced(7200 * MS, (7,)),
+            "to_ns": Traced(8001 * MS, (9,)),
+            "length_ns": Traced(801 * MS, (7, 9)),
+            "running_ns": Traced(801 * MS, (7, 9)),
+            "samples": Traced(8),
+        },
     ),
-    claimed_count=1,
-    claimed_ns_max=801 * MS,
-    possible_claims=1,
-    asked_of_superseded_leader=9,
-    attempted_but_fenced=2,
-    attempted_outcome_unknown=7,
-    two_leaders_ns=790 * MS,
-)
+    CLAIMED_COUNT: Traced(1),
+    "claimed_ns_max": Traced(801 * MS),
+    POSSIBLE_CLAIMS: Traced(1),
+    ASKED: Traced(9),
+    SERVED: Traced(0),
+    FENCED: Traced(2),
+    UNKNOWN: Traced(7),
+    ACTED: Traced(0),
+    "two_leaders_ns": Traced(790 * MS),
+}
 
 
 def zookeeper_invalid() -> ReportCase:
@@ -330,26 +339,26 @@ def zookeeper_invalid() -> ReportCase:
             checker="freshness",
             guarantee="fresh-after-sync",
             validity=Validity.INVALID,
-            exposure=14,
+            exposure=Traced(14),
             exposure_of="fresh reads of a superseded leader, answered",
-            anomalies={"stale-read": 2},
+            anomalies={"stale-read": Traced(2)},
             witnesses=(witness,),
         ),
         Verdict(
             checker="leadership",
             guarantee="superseded-leader-does-not-act",
             validity=Validity.INVALID,
-            exposure=14,
+            exposure=Traced(14),
             exposure_of="operations served after a later epoch had begun",
-            anomalies={"stale-answer": 2},
+            anomalies={"stale-answer": Traced(2)},
             witnesses=(witness,),
-            figures=msgspec.structs.replace(LEADERSHIP_FIGURES, served_by_superseded_leader=14, acted=2),
+            figures={**LEADERSHIP_FIGURES, SERVED: Traced(14), ACTED: Traced(2)},
         ),
         Verdict(
             checker="leadership",
             guarantee="one-leader-per-epoch",
             validity=Validity.VALID,
-            exposure=2,
+            exposure=Traced(2),
             exposure_of="epochs",
         ),
     )
@@ -393,7 +402,7 @@ def unknown() -> ReportCase:
             checker="linearizability",
             guarantee="linearizable",
             validity=Validity.VALID,
-            exposure=500,
+            exposure=Traced(500),
             exposure_of="operations",
         ),
         Verdict(
@@ -401,7 +410,7 @@ def unknown() -> ReportCase:
             guarantee="coverage",
             validity=Validity.UNKNOWN,
             reason="0 effective faults where at least 1 was planned: partition was indeterminate",
-            exposure=0,
+            exposure=Traced(0),
             exposure_of="effective faults",
         ),
     )
@@ -452,7 +461,7 @@ def huge(operations: int = 200_000) -> ReportCase:
             checker="linearizability",
             guarantee="linearizable",
             validity=Validity.INVALID,
-            anomalies={"lost-update": 1},
+            anomalies={"lost-update": Traced(1)},
             witnesses=(witness,),
         ),
     )
@@ -487,9 +496,9 @@ def hostile() -> ReportCase:
             validity=Validity.INVALID,
             reason=bad,
             exposure_of=bad,
-            anomalies={bad: 1},
+            anomalies={bad: Traced(1)},
             witnesses=(witness,),
-            figures=Figures(others={bad: [{bad: bad}]}),
+            figures={bad: ({bad: bad},)},
         ),
     )
     return case(

@@ -1,51 +1,42 @@
 """A judged run of KRaft made by hand: n2 is cut off from its peers, goes on claiming epoch 11, and keeps its broker."""
 
-from typing import Any
-
-import msgspec
+from typing import Final
 
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
-from fencepost.harness.verdict.figures import ClaimedSpan, Cut, CutClaim, LeadershipFigures, SelfFencingFigures
-from fencepost.systems.kafka.figures import Attachment, RejoinFigures
+from fencepost.harness.verdict.figures import CLAIMED, CLAIMED_COUNT, Traced, tally
+from fencepost.systems.kafka.figures import Attachment
 from fencepost.systems.kafka.kraft import KRAFT
 from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
 
 CUT, BEGUN, LAST, HEALED, END = 10 * S, 11_600 * MS, 36_600 * MS, 36_700 * MS, 45 * S
-SPAN: dict[str, Any] = {
+SPAN: Final = {
     "node": "n2",
     "incarnation": 0,
-    "epoch": 11,
-    "superseded_by": 13,
-    "from_ns": BEGUN + 2 * MS,
-    "to_ns": LAST,
-    "length_ns": LAST - BEGUN - 2 * MS,
-    "running_ns": LAST - BEGUN - 2 * MS,
-    "samples": 250,
-    "indexes": (7, 9),
-    "events": {"epoch": (9,), "superseded_by": (7,), "length_ns": (7, 9), "running_ns": (7, 9), "to_ns": (9,)},
+    "epoch": Traced(11, (9,)),
+    "superseded_by": Traced(13, (7,)),
+    "from_ns": Traced(BEGUN + 2 * MS),
+    "to_ns": Traced(LAST, (9,)),
+    "length_ns": Traced(LAST - BEGUN - 2 * MS, (7, 9)),
+    "running_ns": Traced(LAST - BEGUN - 2 * MS, (7, 9)),
+    "samples": Traced(250),
 }
-ATTACHMENT: dict[str, Any] = {
-    "broker": "b1",
-    "epoch": 11,
-    "leader": "n2",
-    "superseded_by": 13,
-    "from_ns": BEGUN + 2 * MS,
-    "named_ns": 24_900 * MS,
-    "followed_ns": 25_200 * MS,
-    "silent": 0,
-    "stale_describes": 14,
-    "undecided_describes": 0,
-    "stale_age_ns_max": 24_100 * MS,
-    "events": {
-        "named_ns": (7, 30),
-        "followed_ns": (7, 31),
-        "stale_describes": tuple(range(40, 54)),
-        "stale_age_ns_max": (32, 40),
-    },
-}
+ATTACHMENT: Final = Attachment(
+    broker="b1",
+    epoch=Traced(11),
+    leader=Traced("n2"),
+    superseded_by=Traced(13),
+    from_ns=Traced(BEGUN + 2 * MS),
+    named_ns=Traced(24_900 * MS, (7, 30)),
+    followed_ns=Traced(25_200 * MS, (7, 31)),
+    silent=Traced(0),
+    stale_describes=tally(range(40, 54)),
+    undecided_describes=Traced(0),
+    stale_age_ns_max=Traced(24_100 * MS, (32, 40)),
+    missed=Traced(1, (32,)),
+)
 
 
 def tape_of() -> Tape:
@@ -85,17 +76,15 @@ def kraft_zombie() -> ReportCase:
         to_ns=LAST,
         nodes=("n2",),
     )
-    rows: dict[str, tuple[int, ...]] = {"from_ns": (5,), "to_ns": (6,)}
-    cuts = (Cut(node="n2", from_ns=CUT, to_ns=HEALED, fault_ids=(0,), events=rows),)
-    claim = CutClaim(
-        node="n2",
-        incarnation=SPAN["incarnation"],
-        epoch=SPAN["epoch"],
-        cut_from_ns=CUT,
-        to_ns=LAST,
-        ran_ns=LAST - CUT,
-        events={"epoch": (9,), "cut_from_ns": (5,), "to_ns": (9,), "ran_ns": (5, 9)},
-    )
+    cuts = ({"node": "n2", "from_ns": Traced(CUT, (5,)), "to_ns": Traced(HEALED, (6,)), "fault_ids": (0,)},)
+    claim = {
+        "node": "n2",
+        "incarnation": SPAN["incarnation"],
+        "epoch": SPAN["epoch"],
+        "cut_from_ns": Traced(CUT, (5,)),
+        "to_ns": Traced(LAST, (9,)),
+        "ran_ns": Traced(LAST - CUT, (5, 9)),
+    }
     verdicts = (
         Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, subject="controller"),
         Verdict(
@@ -103,28 +92,28 @@ def kraft_zombie() -> ReportCase:
             guarantee="no-act",
             validity=Validity.VALID,
             subject="raft",
-            figures=LeadershipFigures(claimed=(msgspec.convert(SPAN, ClaimedSpan),), claimed_count=1),
+            figures={CLAIMED: (SPAN,), CLAIMED_COUNT: Traced(1)},
         ),
         Verdict(
             checker="leadership",
             guarantee="leader-self-fencing",
             validity=Validity.INVALID,
-            anomalies={"self-fencing-failed": 1},
+            anomalies={"self-fencing-failed": Traced(1)},
             witnesses=(witness,),
             subject="raft",
-            figures=SelfFencingFigures(
-                bound_ns=2500 * MS,
-                limit_running_ns=4750 * MS,
-                cuts=cuts,
-                claims_in_cuts=(claim,),
-                running_ns_max_when_claimed=LAST - CUT,
-            ),
+            figures={
+                "bound_ns": 2500 * MS,
+                "limit_running_ns": 4750 * MS,
+                "cuts": cuts,
+                "claims_in_cuts": (claim,),
+                "running_ns_max_when_claimed": Traced(LAST - CUT),
+            },
         ),
         Verdict(
             checker="rejoin",
             guarantee="no-disruptive-rejoin",
             validity=Validity.VALID,
-            figures=RejoinFigures(attachments=(msgspec.convert(ATTACHMENT, Attachment),)),
+            figures={"attachments": (ATTACHMENT,)},
         ),
     )
     facts = Facts(

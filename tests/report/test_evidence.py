@@ -15,8 +15,9 @@ from fencepost.harness.judging.judge import judge
 from fencepost.harness.report.documents import verdict_document
 from fencepost.harness.report.page import render
 from fencepost.harness.report.section import ReportCase
-from fencepost.harness.report.words import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
+from fencepost.harness.report.words import CLAIMS_MAX, ROWS_MAX, Cited, Ledger
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.by_guarantee import all_figures
 from tests.report import sample, sample_kafka
 from tests.report.proof import Figure, figures_of, untold, wrong
 
@@ -76,10 +77,12 @@ def test_the_document_names_the_same_rows(name: str) -> None:
     case = made(name)
     document = msgspec.json.decode(msgspec.json.encode(verdict_document(case)))
     for verdict, told in zip(case.verdicts, document["verdicts"], strict=True):
-        assert set(told["evidence"]) == {key for key, rows in verdict.evidence.items() if rows}
-        for key, named in told["evidence"].items():
-            assert named["count"] == len(verdict.evidence[key])
-            assert named["rows"] == list(verdict.evidence[key][:1_000])
+        if verdict.exposure is not None:
+            assert told["exposure"]["value"] == verdict.exposure.value
+            assert told["exposure"]["rows"] == list(verdict.exposure.rows[:1_000])
+        for name, number in verdict.anomalies.items():
+            assert told["anomalies"][name] == {"value": number.value, "rows": list(number.rows)}
+        assert told["figures"].keys() == all_figures(verdict).keys()
 
 
 def planted(value: object, rows: tuple[int, ...], name: str = "stale_ns_max") -> Figure:
@@ -105,22 +108,22 @@ def test_a_wrong_number_does_not_follow() -> None:
 def test_a_claim_with_many_rows_names_the_first_and_the_last() -> None:
     history = sample.etcd_valid().history
     ledger = Ledger(history)
-    link = ledger.link(Traced("100", range(100)), "reads")
+    link = ledger.link(Cited("100", range(100)), "reads")
     assert link == '<a class="rows" href="#c1" title="100 rows: 0, 1, 2, 3, …, 99">100</a>'
-    assert ledger.link(Traced("a hundred", range(100))) == str(link).replace(">100<", ">a hundred<")
+    assert ledger.link(Cited("a hundred", range(100))) == str(link).replace(">100<", ">a hundred<")
     (claim,) = ledger.listed()
     assert (claim["said"], claim["count"], claim["more"]) == ("reads: 100", 100, 80)
     assert "#e0" in claim["rows"]
     assert "#e99" in claim["rows"]
     assert ledger.link("plain <b>") == "plain &lt;b&gt;"
-    assert ledger.link(Traced("never", (10**9,))) == "never"
+    assert ledger.link(Cited("never", (10**9,))) == "never"
 
 
 def test_a_page_of_many_claims_stays_small() -> None:
     history = sample.etcd_valid().history
     ledger = Ledger(history)
     for first in range(3_000):
-        ledger.link(Traced(str(first), (first, first + 1)))
+        ledger.link(Cited(str(first), (first, first + 1)))
     assert len(ledger.claims) == CLAIMS_MAX
     assert len(ledger.shown()) <= ROWS_MAX
 

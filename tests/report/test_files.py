@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from fencepost.campaigns.night.run_class import evidence_of, lag_ns_of, stalled_by
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.report import documents
 from fencepost.harness.report.documents import junit_of
@@ -27,7 +28,7 @@ def test_document_comes_back_as_it_was_written(name: str, tmp_path: Path) -> Non
 
 def test_document_says_what_decides_and_why() -> None:
     document = documents.verdict_document(sample.zookeeper_invalid())
-    assert (document["format"], document["validity"], document["exit_code"]) == (2, "invalid", 1)
+    assert (document["format"], document["validity"], document["exit_code"]) == (3, "invalid", 1)
     assert document["fingerprint"] == "zookeeper:fresh-after-sync:stale-read:read+change:stops"
     first = document["guarantees"][0]
     assert (first["name"], first["standing"], first["known_issue"]) == (
@@ -59,7 +60,7 @@ def test_every_key_is_documented() -> None:
     [
         (b"{", "not JSON"),
         (b"[]", "format 'list'"),
-        (b'{"format": 99}', "format 99 where 2 was expected"),
+        (b'{"format": 99}', "format 99 where 3 was expected"),
         (b'{"format": 1, "validity": 3}', "'validity': expected str"),
         (None, "No such file"),
     ],
@@ -71,6 +72,50 @@ def test_a_document_that_cannot_be_read_is_refused(content: bytes | None, said: 
     with pytest.raises(UsageError, match=said) as caught:
         documents.read_verdict(path)
     assert "verdict.json" in caught.value.message
+
+
+OLD = {
+    "checker": "coverage",
+    "exposure": 3,
+    "anomalies": {"stale-read": 1},
+    "figures": {
+        "loop_lag_ns_max": 7,
+        "stalled_by": "the machine",
+        "main_ok": {"read": 2},
+        "reigns": [{"node": "n1", "from_ns": 5, "event": None, "events": {"from_ns": [4]}}],
+    },
+    "evidence": {
+        "exposure": {"count": 3, "rows": [1, 2, 3]},
+        "anomalies.stale-read": {"count": 1, "rows": [2]},
+        "main_ok.read": {"count": 2, "rows": [5, 6]},
+    },
+}
+NEW = {
+    "checker": "coverage",
+    "exposure": {"value": 3, "rows": [1, 2, 3]},
+    "anomalies": {"stale-read": {"value": 1, "rows": [2]}},
+    "figures": {
+        "loop_lag_ns_max": {"value": 7, "rows": []},
+        "stalled_by": "the machine",
+        "main_ok": {"read": {"value": 2, "rows": [5, 6]}},
+        "reigns": [{"node": "n1", "from_ns": {"value": 5, "rows": [4]}, "event": None}],
+    },
+}
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_document_of_an_older_format_is_read_as_one_of_this_format(number: int, tmp_path: Path) -> None:
+    document = {**documents.verdict_document(sample.zookeeper_invalid()), "verdicts": [OLD, {**OLD, "exposure": None}]}
+    (tmp_path / "verdict.json").write_bytes(msgspec.json.encode({**document, "format": number}))
+    found = documents.read_verdict(tmp_path / "verdict.json")
+    assert (found["format"], found["verdicts"]) == (documents.FORMAT, [NEW, {**NEW, "exposure": None}])
+    # What a night makes of a run, from the document in its folder.
+    own = evidence_of(tmp_path, 1, tmp_path / "log").document
+    assert (lag_ns_of(own), stalled_by(own)) == (7, "the machine")
+    for wrong in ([3], [{**OLD, "evidence": 3}], [{**OLD, "figures": {"reigns": [{"events": 3, "n": 1}]}}]):
+        (tmp_path / "verdict.json").write_bytes(msgspec.json.encode({**document, "format": number, "verdicts": wrong}))
+        with pytest.raises(UsageError, match=f"'verdicts': not as format {number} has them"):
+            documents.read_verdict(tmp_path / "verdict.json")
 
 
 def counts(case: ReportCase) -> tuple[int, int, int, int]:

@@ -19,7 +19,7 @@ from fencepost.harness.report.section import ReportCase, cell
 from fencepost.harness.report.service import catch_ups_table
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_tables import CATCH_UPS
-from fencepost.harness.verdict.figures import LeadershipFigures
+from fencepost.harness.verdict.figures import ACTED, CLAIMED_COUNT, Traced
 from tests.report import sample
 
 #: Of a log of topic partitions, and of systems with brokers, only.
@@ -248,8 +248,8 @@ def test_zombie_table_sums_over_subjects_and_says_what_was_not_counted() -> None
         checker="leadership",
         guarantee="leader-self-fencing",
         validity=Validity.INVALID,
-        anomalies={"self-fencing-failed": 3},
-        figures=LeadershipFigures(claimed_count=4, claimed=sample.LEADERSHIP_FIGURES.claimed, acted=1),
+        anomalies={"self-fencing-failed": Traced(3)},
+        figures={**sample.LEADERSHIP_FIGURES, CLAIMED_COUNT: Traced(4), ACTED: Traced(1)},
     )
     found = zombies(msgspec.structs.replace(case, verdicts=(*case.verdicts, more)))
     assert found is not None

@@ -14,7 +14,7 @@ from fencepost.harness.verdict import Validity, Verdict, Vocabulary
 from fencepost.systems.kafka.kraft import KRAFT
 from tests.report import sample
 from tests.report.sample import lanes_of
-from tests.report.sample_kraft import ATTACHMENT, BEGUN, SPAN, kraft_zombie
+from tests.report.sample_kraft import BEGUN, LAST, kraft_zombie
 from tests.report.tape import MS, Tape
 
 
@@ -39,7 +39,7 @@ def test_lanes_are_by_node_and_subject_and_brokers_name_their_leader(zombie: Rep
         ("n1", 13, False),
     ]
     claimed = [s for s in found.by_node["n2"] if s.state is LaneState.LEADER]
-    assert [s.superseded for s in claimed] == [(BEGUN + 2 * MS, SPAN["to_ns"])]
+    assert [s.superseded for s in claimed] == [(BEGUN + 2 * MS, LAST)]
     layer = [(s.state, s.epoch) for s in found.others[0].by_node["n2"]]
     assert layer == [(LaneState.LEADER, 11), (LaneState.SILENT, None), (LaneState.FOLLOWER, None)]
 
@@ -121,11 +121,3 @@ def test_other_systems_show_nothing_of_it() -> None:
         case = make()
         found = lanes(case.history, case.facts.nodes, case.derived)
         assert (found.others, attached(found, "epoch")) == ((), None)
-
-
-def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
-    from fencepost.harness.verdict.figures import ClaimedSpan
-    from fencepost.systems.kafka.figures import Attachment
-
-    assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()
-    assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)

@@ -9,7 +9,7 @@ from fencepost.harness.report.overview import Lanes, LaneState, Stretch, migrati
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.report.svg import TimeAxis
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
+from fencepost.systems.kafka.figures import WRITES
 from fencepost.systems.kafka.report.handover import writes_after_claims
 
 S = 10**9
@@ -53,17 +53,15 @@ def test_the_whole_picture_has_the_lane_only_if_something_migrated() -> None:
 
 
 def test_the_page_counts_who_wrote_to_zookeeper_after_a_claim() -> None:
-    row = WritesAfterClaim(
-        claim="c1, controller epoch 2",
-        node="b1",
-        what="config",
-        guard="checks no controller epoch",
-        transactions=3,
-        first="0x10",
-    )
-    verdict = Verdict(
-        checker="handover", guarantee="g", validity=Validity.VALID, figures=HandoverFigures(writes=(row,))
-    )
+    row = {
+        "claim": "c1, controller epoch 2",
+        "node": "b1",
+        "what": "config",
+        "guard": "checks no controller epoch",
+        "transactions": 3,
+        "first": "0x10",
+    }
+    verdict = Verdict(checker="handover", guarantee="g", validity=Validity.VALID, figures={WRITES: (row,)})
     case = cast(ReportCase, SimpleNamespace(verdicts=[verdict]))
     (table,) = writes_after_claims(case)
     assert table.rows == (("c1, controller epoch 2", "b1", "config", "checks no controller epoch", "3", "0x10"),)

@@ -15,6 +15,7 @@ from fencepost.harness.report.page import render
 from fencepost.harness.report.section import ReportCase
 from fencepost.harness.runtime.node import members_alike
 from fencepost.harness.verdict import MINORITY_DAMAGED, Condition, Guarantee, Standing, Validity, Verdict
+from fencepost.harness.verdict.figures import Traced
 from tests.checkers.build import Tale, facts
 from tests.report import sample
 
@@ -61,7 +62,7 @@ def _case(required: tuple[str, ...]) -> ReportCase:
         name="kept", standing=Standing.PROMISED, text="It is kept.", source="a book", conditions=CONDITIONS
     )
     stated = facts(guarantees=(in_this_run(kept, history, members_alike(3)),), read_guarantee="kept", required=required)
-    lost = Verdict(checker="set", guarantee="kept", validity=Validity.INVALID, anomalies={"lost-element": 2})
+    lost = Verdict(checker="set", guarantee="kept", validity=Validity.INVALID, anomalies={"lost-element": Traced(2)})
     covered = Verdict(checker="coverage", guarantee="coverage", validity=Validity.VALID)
     judged = conclude(history, stated, (lost, covered))
     return sample.case(history, judged.verdicts, judged.validity, judged.headline, facts=stated)

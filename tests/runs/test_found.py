@@ -44,7 +44,7 @@ def test_a_finding_stays_found(folder: str, guarantee: str, anomaly: str, count:
     history, judgement = judge(FOUND / folder)
     assert judgement.validity is Validity.INVALID
     broken = [v for v in judgement.verdicts if v.guarantee == guarantee and anomaly in v.anomalies]
-    assert [v.anomalies[anomaly] for v in broken] == [count]
+    assert [v.counts[anomaly] for v in broken] == [count]
     assert broken[0].witnesses
     # The verdict as a file keeps it.
     kept = [msgspec.json.decode(msgspec.json.encode(verdict)) for verdict in judgement.verdicts]

@@ -27,7 +27,7 @@ def test_every_planted_bug_is_caught_within_ten_seeds(name: str) -> None:
     for seed in SEEDS:
         judgement = judge_fake(run_fake(bug.workload, name, seed), bug.workload, name)
         broken = [v for v in judgement.verdicts if v.validity is Validity.INVALID]
-        found = {f"{verdict.checker}:{label}": n for verdict in broken for label, n in verdict.anomalies.items()}
+        found = {f"{verdict.checker}:{label}": n for verdict in broken for label, n in verdict.counts.items()}
         seen.append(found)
         if judgement.validity is Validity.INVALID and found.keys() & bug.anomalies:
             assert all(v.witnesses for v in broken), "whoever says invalid shows why"

@@ -111,7 +111,7 @@ def accusations(fake: Planted, seed: int) -> list[tuple[str, str, dict[str, int]
     """Checker, guarantee and anomalies of every violation that is found in a correct run."""
     verdicts = fake.judge(fake.run(None, seed), None)
     return [
-        (v.checker, v.guarantee, v.anomalies)
+        (v.checker, v.guarantee, v.counts)
         for v in verdicts
         if v.validity is Validity.INVALID and v.guarantee not in fake.unkept
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lab_scenario import require_lab
-from tests.run_command import only_folder, run_undisturbed
+from tests.run_command import only_folder, run_undisturbed, without_rows
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -23,7 +23,7 @@ def _lab() -> None:
 def watched(tmp_path: Path, *plan: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit status, and the watch checker's verdicts by guarantee."""
     done, results = run_undisturbed(tmp_path, "--workload", "watch", *plan)
-    document = json.loads((only_folder(results) / "verdict.json").read_text())
+    document = without_rows(json.loads((only_folder(results) / "verdict.json").read_text()))
     verdicts = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "watch"}
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.returncode, verdicts

@@ -7,6 +7,7 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.verdict import Cause, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee, counts_in_words, exit_code
+from fencepost.harness.verdict.figures import tally
 from tests.checkers.build import Tale, facts
 
 _STALE = "stale-read"
@@ -21,8 +22,7 @@ def said(
         guarantee="linearizable",
         validity=validity,
         reason=f"{checker} says so",
-        anomalies={name.replace("_", "-"): len(rows) for name, rows in anomalies.items()},
-        evidence={f"anomalies.{name.replace('_', '-')}": rows for name, rows in anomalies.items()},
+        anomalies={name.replace("_", "-"): tally(rows) for name, rows in anomalies.items()},
         complete=complete,
         confirmed=confirmed,
     )

@@ -10,6 +10,7 @@ from fencepost.harness.judging import judge as judging
 from fencepost.harness.judging.judgement import conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Guarantee, Standing, Validity, Verdict
+from fencepost.harness.verdict.figures import Traced
 from tests.checkers.build import Tale
 
 _FACTS = Facts(
@@ -18,7 +19,7 @@ _FACTS = Facts(
     nodes=("n1", "n2", "n3"),
     guarantees=(Guarantee(name="beside", standing=Standing.MEASURED, text="a figure", source="nobody"),),
 )
-_KEPT = Verdict(checker="linearizable", guarantee="linearizable", validity=Validity.VALID, exposure=9)
+_KEPT = Verdict(checker="linearizable", guarantee="linearizable", validity=Validity.VALID, exposure=Traced(9))
 
 
 def _beside(cause: Cause | None) -> Verdict:

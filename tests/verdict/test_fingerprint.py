@@ -17,6 +17,7 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.history.effects import Effects
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict.figures import Traced
 from fencepost.harness.verdict.fingerprint import all_fingerprints, anomalies, is_shown, violation_of
 from tests.runs.test_found import FOUND
 
@@ -41,7 +42,7 @@ def verdict(*witnesses: tuple[str, tuple[int, ...]], guarantee: str = "lineariza
         checker="c",
         guarantee=guarantee,
         validity=Validity.INVALID,
-        anomalies={name: count for name, _ in witnesses},
+        anomalies={name: Traced(count) for name, _ in witnesses},
         witnesses=tuple(Witness(anomaly=name, events=rows, steps=(), from_ns=0, to_ns=1) for name, rows in witnesses),
     )
 

@@ -5,6 +5,7 @@ import pytest
 
 from fencepost.harness.verdict import Cause, Guarantee, Standing, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import Opening, by_guarantee, opening
+from fencepost.harness.verdict.figures import Traced
 from fencepost.harness.verdict.guarantee import anomaly_count
 from tests.checkers.build import facts
 
@@ -12,7 +13,7 @@ _PROMISE = Guarantee(name="linearizable", standing=Standing.PROMISED, text="Read
 
 
 def opened(validity: Validity, *, folder: str | None = "results/a run", cause: Cause | None = None) -> Opening:
-    verdict = Verdict(checker="c", guarantee="linearizable", validity=validity, cause=cause, exposure=3011)
+    verdict = Verdict(checker="c", guarantee="linearizable", validity=validity, cause=cause, exposure=Traced(3011))
     given = facts(guarantees=(_PROMISE,))
     return opening(validity, "one sentence", by_guarantee([verdict], given), given, folder)
 
@@ -68,7 +69,7 @@ def test_of_a_run_that_lacks_something_else_no_judged_guarantee_is_called_open(
     given = facts(guarantees=(msgspec.structs.replace(_PROMISE, standing=standing),))
     verdicts = [
         Verdict(checker="coverage", guarantee="coverage", validity=Validity.UNKNOWN, cause=Cause.NO_EXPOSURE),
-        Verdict(checker="c", guarantee=given.read_guarantee, validity=validity, exposure=7),
+        Verdict(checker="c", guarantee=given.read_guarantee, validity=validity, exposure=Traced(7)),
     ]
     concerns = opening(Validity.UNKNOWN, "no fault", by_guarantee(verdicts, given), given, None).concerns
     assert concerns.startswith("This run is not a pass: ")

@@ -22,6 +22,7 @@ from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.results.columns import write_parquet
 from fencepost.harness.verdict import Facts, SearchBudget, Thresholds, Verdict
+from fencepost.harness.verdict.figures import values
 from fencepost.warehouse import by_spark
 from tests.checkers.tables.operations_tables import (
     arrow,
@@ -44,12 +45,12 @@ FACTS = Facts(system="", workload="cas-register", nodes=(), guarantees=(), thres
 
 def same(found: Verdict, expected: Verdict) -> None:
     """What is found; not the effort, since each share has a budget of its own, nor the words that count keys."""
-    assert (found.validity, found.cause, found.exposure) == (expected.validity, expected.cause, expected.exposure)
-    assert found.anomalies == expected.anomalies
+    assert (found.validity, found.cause, found.tested) == (expected.validity, expected.cause, expected.tested)
+    assert found.counts == expected.counts
     assert found.rules == expected.rules
     assert found.witnesses == expected.witnesses
     for name in ("keys", "operations", "info_operations"):
-        assert found.figures.plain()[name] == expected.figures.plain()[name], name
+        assert values(found.figures)[name] == values(expected.figures)[name], name
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_a_table_has_the_verdict_of_one_machine(
     tables = known_tables() if share_rows > 100 else known_tables()[:20]
     path = Path(store(shuffled(joined(tables), 4), tmp_path / "table.parquet"))
     found = by_spark.check(spark, path, "operations", FACTS)
-    assert found.validity == "invalid" and found.reason.endswith(f" on {found.figures.plain()['keys']} keys")
+    assert found.validity == "invalid" and found.reason.endswith(f" on {values(found.figures)['keys']} keys")
     same(found, Operations(path).check(FACTS))
 
 
@@ -183,7 +184,7 @@ def test_the_command_with_a_jvm_of_its_own(tmp_path: Path) -> None:
     documents = [json.loads(done.stdout)["verdicts"][0] for done in (here, there)]
     for name in ("anomalies", "exposure", "witnesses", "rules"):
         assert documents[0][name] == documents[1][name], name
-    assert documents[0]["anomalies"] == {"stale-read": 2}
+    assert documents[0]["anomalies"] == {"stale-read": {"value": 2, "rows": []}}
 
 
 # --- histories ------------------------------------------------------------------------------------------------------

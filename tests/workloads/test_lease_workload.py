@@ -20,11 +20,12 @@ from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.testing.simulation import simulate
 from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict.figures import values
 from fencepost.workloads.lease import BOUND, LeaseClient, LeaseWorkload
 from tests.checkers.build import only
 from tests.fakes.lease_store import BUGS, facts, run_fake_leases
 from tests.lab_scenario import refuse, require_lab
-from tests.run_command import assert_nothing_left, run, run_undisturbed
+from tests.run_command import assert_nothing_left, run, run_undisturbed, without_rows
 from tests.seeds import seeds
 
 WORKLOAD = LeaseWorkload()
@@ -56,7 +57,7 @@ def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
     for verdict in verdicts:
         if verdict.guarantee != "answered-keep-alive-counts":
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
-    figures = only(verdicts, "live-lease-lives").figures.plain()
+    figures = values(only(verdicts, "live-lease-lives").figures)
     assert figures["alive_across_elections"] >= 4
     assert figures["kept_through_other_nodes"] > 100
     assert figures["keep_info"], "losses were simulated too"
@@ -66,7 +67,7 @@ def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
 
 def test_a_superseded_leader_that_revokes_is_told_of() -> None:
     verdict = only(leases.check(run_fake_leases("zombie-revokes", 0), facts()), "live-lease-lives")
-    assert verdict.figures.plain()["revoked_under_superseded_leader"] == verdict.anomalies["live-lease-revoked"]
+    assert values(verdict.figures)["revoked_under_superseded_leader"] == verdict.counts["live-lease-revoked"]
     assert "its own log names" in verdict.reason
     witness = verdict.witnesses[0]
     assert witness.steps[-1] == leading.ASKED
@@ -300,7 +301,7 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
         "--time-limit", "9s" if nemesis == "none" else "25s", "--seed", "5",
         "-o", "passing=12", "-o", "kept_for=500ms", "--json",
     )  # fmt: skip
-    document = json.loads(done.stdout)
+    document = without_rows(json.loads(done.stdout))
     assert document["validity"] == "valid", (document["headline"], done.stderr)
     of = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "lease"}
     for name in ("live-lease-lives", "expired-lease-ends", "ended-lease-stays-ended"):
@@ -327,7 +328,7 @@ def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_p
         "--nemesis", "disk:leader:kind=slow:calls=fdatasync:files=*.wal:delay=12s:times=1:for=14s", "--quiet", "3s",
         "--json", "--results", str(tmp_path),
     )  # fmt: skip
-    document = json.loads(done.stdout)
+    document = without_rows(json.loads(done.stdout))
     assert document["validity"] == "invalid", (document["headline"], done.stderr)
     (lives,) = [v for v in document["verdicts"] if v["guarantee"] == "live-lease-lives"]
     assert lives["anomalies"]["live-lease-revoked"] >= 1

@@ -26,7 +26,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
 def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
     (verdict,) = judge_lists(run_fake_lists(None, seed))
     assert verdict.validity is Validity.VALID
-    assert (verdict.exposure or 0) > 500
+    assert (verdict.tested or 0) > 500
 
 
 def test_reads_come_first_and_no_number_is_appended_twice() -> None:

@@ -13,6 +13,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import Respond, simulate
 from fencepost.harness.verdict import Standing, Validity
+from fencepost.harness.verdict.figures import values
 from fencepost.systems.kafka.kraft import KRAFT
 from fencepost.workloads.log import LogWorkload
 from tests.fakes.log_broker import BUGS
@@ -53,8 +54,8 @@ def test_with_acks_1_losses_are_told_and_decide_nothing() -> None:
     assert judgement.validity is Validity.VALID
     assert "log-durable-unreplicated" in judgement.headline
     zombies = next(v for v in judgement.verdicts if v.checker == "zombie-brokers")
-    assert zombies.anomalies["lost-acknowledgement"] > 10
-    assert len(zombies.figures.plain()["cut_brokers"]) == 2
+    assert zombies.counts["lost-acknowledgement"] > 10
+    assert len(values(zombies.figures)["cut_brokers"]) == 2
 
 
 def test_every_name_that_is_judged_has_a_guarantee() -> None:

@@ -52,7 +52,7 @@ def test_a_correct_store_passes(seed: int, flavour: str, given: dict[str, str]) 
     judgement = judge_watch(history, flavour=flavour, **given)
     assert _found(judgement) == set()
     assert judgement.validity is Validity.VALID, judgement.headline
-    exposed = {v.guarantee: v.exposure for v in judgement.verdicts}
+    exposed = {v.guarantee: v.tested for v in judgement.verdicts}
     assert (exposed["watch-reliable"] or 0) > 300
     if "resume" not in given and flavour == "history":
         assert (exposed["watch-resumable"] or 0) > 50
@@ -63,7 +63,7 @@ def test_a_correct_store_passes(seed: int, flavour: str, given: dict[str, str]) 
 def test_listeners_begin_where_they_are_told_to_and_the_run_counts_them(begin: str, figure: str) -> None:
     given = {"begin": begin, "again_every": "500ms"}
     judgement = judge_watch(run_watch(None, 1, **given), **given)
-    counts = [v.figures.others[figure] for v in judgement.verdicts if v.figures.others]
+    counts = [v.figures[figure].value for v in judgement.verdicts if v.figures]
     assert judgement.validity is Validity.VALID and sum(counts) > 10, judgement.headline
 
 

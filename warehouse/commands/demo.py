@@ -23,8 +23,8 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
-from fencepost.harness.verdict.by_guarantee import by_guarantee, figures_of, opening, times
-from fencepost.harness.verdict.figures import LeadershipFigures
+from fencepost.harness.verdict.by_guarantee import by_guarantee, opening, times
+from fencepost.harness.verdict.figures import ASKED, CLAIMED_COUNT, CLAIMED_RUNNING, STALE_ANSWERS
 from fencepost.warehouse.commands.warehouse import episode_lines
 from fencepost.warehouse.spark_session import spark_session
 
@@ -130,15 +130,14 @@ def _pipeline(session: CommandSession, runs: list[Result], index: Path) -> list[
 
 
 def _claims(result: Result) -> str:
-    figures = next(iter(figures_of(result.judgement.verdicts, LeadershipFigures)), LeadershipFigures())
-    claimed = figures.claimed_count
-    if not claimed:
+    figures = next((v.figures for v in result.judgement.verdicts if CLAIMED_COUNT in v.figures), None)
+    if figures is None or not (claimed := figures[CLAIMED_COUNT].value):
         return "No superseded leader was certainly seen to claim that it still leads."
-    awake_ms = figures.claimed_running_ns_max / 1e6
+    awake_ms = figures[CLAIMED_RUNNING].value / 1e6
     return (
         f"Superseded leaders claimed {times(claimed)} that they still lead, for up to {awake_ms:.0f} ms while they "
-        f"ran. They were sent {figures.asked_of_superseded_leader} operations and gave "
-        f"{figures.stale_answers} stale answers."
+        f"ran. They were sent {figures[ASKED].value} operations and gave "
+        f"{figures[STALE_ANSWERS].value} stale answers."
     )
 
 

@@ -12,7 +12,7 @@ from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.report.judged_file import JudgedFile, ModelRow, render_file
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.consistency_models import MODELS, implied, ruled_out, ruled_out_of_registers
-from fencepost.harness.verdict.figures import TransactionFigures
+from fencepost.harness.verdict.figures import RULED_OUT
 
 #: The letters of `harness.verdict.consistency_models`.
 _SOURCES: Final = {
@@ -97,11 +97,10 @@ def _model(imported: Imported) -> str:
 
 def models_of(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
     """Every model, with what the history says of it; none unless transactions were judged."""
-    own = next(((v, v.figures) for v in verdicts if isinstance(v.figures, TransactionFigures)), None)
-    if own is None:
+    verdict = next((v for v in verdicts if RULED_OUT in v.figures), None)
+    if verdict is None:
         return ()
-    verdict, figures = own
-    out = set(figures.ruled_out)
+    out = set(verdict.figures[RULED_OUT])
     proven = implied(verdict.guarantee) if verdict.validity is Validity.VALID else frozenset()
     rule = ruled_out_of_registers if verdict.checker == "rw-register" else ruled_out
     rows = []

@@ -15,12 +15,11 @@ from fencepost.harness.verdict.by_guarantee import (
     OfGuarantee,
     by_guarantee,
     counts,
-    figures_of,
     one_line,
     opening,
     times,
 )
-from fencepost.harness.verdict.figures import CoverageFigures
+from fencepost.harness.verdict.figures import WATCHED_FOR
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
@@ -112,7 +111,7 @@ def _reasons(line: OfGuarantee, facts: Facts) -> list[str]:
         enough = (
             "enough operations ran, and enough of them while a fault was in force" if line.exposure else "enough ran"
         )
-        return [enough, *(f.watched for f in figures_of(line.verdicts, CoverageFigures) if f.watched)]
+        return [enough, *(v.figures[WATCHED_FOR] for v in line.verdicts if v.figures.get(WATCHED_FOR))]
     seen = counts(line.verdicts)
     violations = one_line([count for count in seen if count.allowed_by is None])
     allowed = one_line([count for count in seen if count.allowed_by is not None])

@@ -6,11 +6,12 @@ Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the c
 
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.findings.finding import seconds
 from fencepost.checkers.rules import GivenOnce, says, verdict
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, tallies
 
 TWICE: Final = GivenOnce(
     checker="producer-ids",
@@ -35,11 +36,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     given = [o for o in history.operations if o.f == "allocate" and o.type is Outcome.OK]
     first: dict[int, Operation] = {}
-    of_node: dict[str, list[Operation]] = {}
     for allocation in given:
         first.setdefault(allocation.result, allocation)
-        of_node.setdefault(allocation.node, []).append(allocation)
-    ids = [first[number] for number in sorted(first)]
+    ids = [Traced(number, (row(first[number]),)) for number in sorted(first)]
     return [
         verdict(
             facts,
@@ -47,16 +46,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(given),
             untested=f"{len(given)} ids given out",
             kept=f"{len(given)} ids given out, all different",
-            counted={"ids": rows(given)},
             figures={
-                "ids_of_node": {node: len(own) for node, own in of_node.items()},
-                "id_min": ids[0].result if ids else None,
-                "id_max": ids[-1].result if ids else None,
-            },
-            evidence={
-                **{f"ids_of_node.{node}": rows(own) for node, own in of_node.items()},
-                "id_min": rows(ids[:1]),
-                "id_max": rows(ids[-1:]),
+                "ids": number_of(given),
+                "ids_of_node": tallies((allocation.node, row(allocation)) for allocation in given),
+                "id_min": ids[0] if ids else None,
+                "id_max": ids[-1] if ids else None,
             },
         )
     ]

@@ -21,7 +21,7 @@ the earlier topic. So a missing record is not judged unless its broker's log tel
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -177,7 +177,7 @@ def _stay(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
         ),
         kept=f"{len(judged)} dropped topics stayed away, and {len(read)} reads of topics whose names had been used"
         " before show nothing of the earlier ones",
-        counted={"reads_of_used_names": rows(operation for _, operation in read)},
+        figures={"reads_of_used_names": number_of(operation for _, operation in read)},
     ).verdict(facts)
 
 
@@ -205,7 +205,7 @@ def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
             rule(LOST, len(due), "no topic with a record that had to be there was read to its end"),
         ),
         kept=f"{len(there)} topics are there, with all {len(due)} records that had to be",
-        counted={"topics": rows(make for _, make in there)},
+        figures={"topics": number_of(make for _, make in there)},
     ).verdict(facts)
 
 

@@ -44,5 +44,5 @@ def test_updates_of_one_value_are_both_acknowledged_by_a_correct_store() -> None
     """The interface compares nothing, so this is no bug of a store; the verdict is measured only."""
     history = run_fake("storage", None, 0)
     (verdict,) = [v for v in judge_fake(history, "storage", None).verdicts if v.guarantee == "update-loses-none"]
-    assert verdict.anomalies["lost-update"] > 10
+    assert verdict.counts["lost-update"] > 10
     assert "update-loses-none" in FAKES["storage"][0].unkept

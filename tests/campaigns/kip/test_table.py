@@ -45,8 +45,8 @@ def document(guarantee: str, exposure: int, anomalies: dict[str, int] | None = N
     witnesses = [{"anomaly": name, "steps": [f"{name} & <that>"]} for name in anomalies or {}]
     verdict = {
         "guarantee": guarantee,
-        "exposure": exposure,
-        "anomalies": anomalies or {},
+        "exposure": {"value": exposure, "rows": []},
+        "anomalies": {name: {"value": number, "rows": []} for name, number in (anomalies or {}).items()},
         "rules": [],
         "witnesses": witnesses,
         "cause": None if exposure else "no-exposure",

@@ -61,7 +61,7 @@ def document(
                 "validity": "unknown" if cause else "valid",
                 "decides": False,
                 "cause": cause,
-                "figures": {"loop_lag_ns_max": lag_ns, "stalled_by": stalled_by},
+                "figures": {"loop_lag_ns_max": {"value": lag_ns, "rows": []}, "stalled_by": stalled_by},
             }
         ],
     }

@@ -32,7 +32,7 @@ from fencepost.harness.history import (
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import DERIVED
-from fencepost.harness.verdict.figures import LeadershipFigures
+from fencepost.harness.verdict.figures import ACTED, ASKED, CLAIMED_COUNT, values
 from tests.warehouse.histories import random_history
 
 FOUND = Path(__file__).parents[2] / "histories" / "found"
@@ -131,17 +131,17 @@ def test_service_phases_and_recovery_are_what_a_plain_loop_says(seed: int) -> No
 def test_they_agree_with_the_leadership_checker(folder: str) -> None:
     history, judgement = judge(FOUND / folder)
     tables = derive(history, judgement.facts)
-    by_subject = {v.subject: v.figures for v in judgement.verdicts if isinstance(v.figures, LeadershipFigures)}
+    by_subject = {v.subject: values(v.figures) for v in judgement.verdicts if CLAIMED_COUNT in v.figures}
     episodes, overlaps = tables["zombie_episodes"].to_pylist(), tables["overlaps"].to_pylist()
     for subject, own in by_subject.items():
         of_subject = [e for e in episodes if e["subject"] == subject]
         # The logs may show that a superseded leader still led when no answer came, as while it is paused.
-        assert sum(e["claimed_from_ns"] is not None for e in of_subject) == own.claimed_count
+        assert sum(e["claimed_from_ns"] is not None for e in of_subject) == own[CLAIMED_COUNT]
         assert all(e["claimed_from_ns"] is not None for e in of_subject if e["claims"])
-        assert sum(e["asked"] for e in of_subject) == own.asked_of_superseded_leader
-        assert sum(e["acted"] for e in of_subject) == own.acted
-        assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own.two_leaders_ns
-    stale = next((v.figures.plain()["stale_reads"] for v in judgement.verdicts if v.checker == "freshness"), None)
+        assert sum(e["asked"] for e in of_subject) == own[ASKED]
+        assert sum(e["acted"] for e in of_subject) == own[ACTED]
+        assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own["two_leaders_ns"]
+    stale = next((values(v.figures)["stale_reads"] for v in judgement.verdicts if v.checker == "freshness"), None)
     assert stale in (None, len(tables["stale_answers"]))
 
 

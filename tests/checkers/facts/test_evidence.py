@@ -1,8 +1,7 @@
 """Every checker names the rows behind its figures, so that each can be done again from these rows alone.
 
 A table over the registry: a checker that is not in it, or that counts something without saying which rows, fails here.
-Figures are done again by their names (`tests.report.proof`), from nothing but the rows that they name; what a row of a
-count must be stands in `KINDS`.
+Figures are done again from nothing but the rows that they hold (`tests.report.proof`).
 """
 
 import re
@@ -13,10 +12,11 @@ from typing import Any, Final
 
 import pytest
 
-from fencepost.harness.history import Event, History, OpEvent, Outcome
+from fencepost.harness.history import Event, History, Outcome
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import values
 from tests.cases.language import facts_of
 from tests.cases.test_cases import FILES, forms
 from tests.checkers.build import Tale, facts
@@ -235,20 +235,6 @@ def test_the_examples_put_the_checker_to_the_test(name: str) -> None:
     assert {"exposure"} < {figure.name for figure in counted}
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_row_more_or_less_would_be_seen(name: str) -> None:
-    """What is done again can fail: a count with a row too few, a length that is a nanosecond longer."""
-    unseen = []
-    for figure, rows in claimed(name):
-        if is_length(figure) and figure.value:
-            figure.value += 1
-            unseen += [] if why_not(figure, rows) else [figure]
-            figure.value -= 1
-        elif is_count(figure) and rows:
-            unseen += [] if why_not(figure, rows[:-1]) and why_not(figure, [*rows, rows[0]]) else [figure]
-    assert unseen == []
-
-
 def is_count(figure: Figure) -> bool:
     """Neither a length nor a moment, an epoch or a number that was given out."""
     return not is_length(figure) and not re.search(r"epoch|superseded_by|^id_m", figure.name)
@@ -301,97 +287,8 @@ def test_a_rule_that_fired_had_its_chances(name: str) -> None:
         for verdict in verdicts:
             chances = {rule.name: rule.chances for rule in verdict.rules}
             assert chances, verdict.guarantee
-            assert [name for name, n in verdict.anomalies.items() if chances.get(name, 0) < n] == [], verdict
+            assert [name for name, n in verdict.counts.items() if chances.get(name, 0) < n] == [], verdict
             assert all(bool(rule.lacks) == (rule.chances == 0) for rule in verdict.rules)
-
-
-def of(functions: str, *types: Outcome) -> Callable[[Event], bool]:
-    """An event of one of these functions that is one of these types; never ended where `INVOKE` is among them."""
-
-    def holds(event: Event) -> bool:
-        return isinstance(event, OpEvent) and event.f in functions.split() and event.type in types
-
-    return holds
-
-
-#: What each row of a count is, by the figure's path.
-KINDS: Final[dict[str, Callable[[Event], bool]]] = {
-    r"^linearizable\..*\.(keys|operations)$": of("read write cas", OK, INFO, INVOKE),
-    r"^linearizable\..*\.info_operations$": of("write cas", INFO, INVOKE),
-    r"^linearizable\..*\.exposure$": of("read cas", OK),
-    r"^linearizable\..*\.anomalies\.": of("read cas", OK),
-    r"^set\..*\.(adds_ok|exposure|anomalies\.lost-write)$": of("add", OK),
-    r"^set\..*\.adds_fail$": of("add", FAIL),
-    r"^set\..*\.(adds_info|recovered)$": of("add", INFO, INVOKE),
-    r"^(set|lock)\..*\.(strong_reads|final_reads|duplicates|anomalies\.phantom-element)$": of("members", OK),
-    r"^lock\..*\.(critical_ok|exposure|tokens|two_holders|anomalies\.(?!phantom).*)$": of("critical", OK),
-    r"^lock\..*\.critical_fail$": of("critical", FAIL),
-    r"^lock\..*\.(critical_info|recovered)$": of("critical", INFO, INVOKE),
-    r"^session-order\..*\.(replies_judged|sessions)$": of("read write cas add members", OK),
-    r"^session-order\..*\.exposure$": of("read", OK),
-    r"^session-order\..*\.anomalies\.(skipped-write|two-values|value-from-nowhere|renumbered-write)$": of("read", OK),
-    r"^session-order\..*\.anomalies\.write-order$": of("write cas", OK),
-    r"^session-order\..*\.anomalies\.cas-on-wrong-value$": of("cas", OK),
-    r"^freshness\..*\.(reads_judged|exposure|stale_reads.*|fresh_reads_.*|anomalies\..*)$": of("read", OK),
-    r"^freshness\..*\.staleness_writes_max$": of("write", OK),
-    r"^consumer-groups\..*\.(exposure|anomalies\..*)$": of(
-        "offset-commit late-commit offset-fetch join", OK, FAIL, INFO, INVOKE
-    ),
-    r"^consumer-groups\..*\.commits_ok$": of("offset-commit late-commit", OK),
-    r"^consumer-groups\..*\.(commits_fail|late_commits_refused)$": of("offset-commit late-commit", FAIL),
-    r"^consumer-groups\..*\.(commits_info|late_commits)$": of("offset-commit late-commit", OK, FAIL, INFO, INVOKE),
-    r"^consumer-groups\..*\.joins$": of("join", OK),
-    r"^consumer-groups\..*\.stale_reads$": of("offset-fetch", OK),
-    r"^log-transactions\..*\.(exposure|commits_info|anomalies\..*)$": of(
-        "transact transform late-record begin consumed read-committed", OK, FAIL, INFO, INVOKE
-    ),
-    r"^log-transactions\..*\.(commits_ok|aborts_ok|transforms_ok)$": of("transact transform", OK),
-    r"^log-transactions\..*\.(commits_fail|late_commits_refused)$": of("transact transform", FAIL),
-    r"^log-transactions\..*\.late_records_refused$": of("late-record", FAIL),
-    r"^log-transactions\..*\.refused_commits_in_the_log$": of("transact transform", FAIL),
-    r"^log-transactions\..*\.begins(_of_version_2)?$": of("begin", OK),
-    r"^metadata-listeners\.metadata-listener-order\.(exposure|answers_.*|anomalies\..*)$": of("listen", OK),
-    r"^metadata-listeners\.metadata-listener-complete\.(exposure|anomalies\..*)$": of("alter create", OK),
-    r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
-    r"^topics\..*\.(exposure|topics|reads_of_used_names|anomalies\..*)$": of(
-        "make-topic drop-topic put-record read-topic", OK
-    ),
-    r"^progress\.brokers-keep-up\..*$": of("describe", OK),
-    r"^partition-states\..*\.(exposure|views|stale_views|stale|anomalies\..*)$": of("view", OK),
-    r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),
-    r"^election\..*\.(superseded|overtaken)_acknowledged$": of("act", OK),
-    r"^election\..*\.(superseded|overtaken)_(fenced|refused_otherwise)$": of("act", FAIL),
-    r"^election\..*\.(superseded|overtaken)_unknown.*$": of("act", INFO, INVOKE),
-    r"^election\.terms-grow\.(exposure|terms|campaigns_ok|anomalies\..*)$": of("campaign", OK),
-    r"^election\.one-believed-leader\.(two_believers|anomalies\.two-believers)$": of("campaign", OK),
-    r"^election\..*\.(observations|observed_nobody|observed_behind)$": of("observe", OK),
-    r"^election\..*\.anomalies\.observed-term-went-back$": of("observe", OK),
-    r"^election\.no-lost-acknowledged-writes\.(exposure|anomalies\.lost-act)$": of("act", OK),
-    r"^election\..*\.anomalies\.refused-act-took-effect$": of("act", FAIL),
-    r"^election\..*\.anomalies\.trails-differ$": of("members", OK),
-    # Where its act was sent only after the trail was read, that act.
-    r"^election\..*\.anomalies\.act-from-nowhere$": of("members act", OK),
-    # One that was refused as well: it stands on the trail all the same.
-    r"^election\..*\.anomalies\.(old-term-acted|acted-after-its-term)$": of("act resign", OK, FAIL, INFO, INVOKE),
-    r"_(of|by)_node\.\w+$": lambda event: isinstance(event, OpEvent),
-}
-
-
-def test_each_row_is_of_the_kind_that_is_counted() -> None:
-    """As many rows as are counted would be no proof, were they of something else."""
-    applied: set[str] = set()
-    other = []
-    for name in EXAMPLES:
-        for figure, rows in claimed(name):
-            for pattern, holds in KINDS.items():
-                if rows and re.search(pattern, figure.path):
-                    applied.add(pattern)
-                    other += [(figure, row) for row in rows if not holds(row)]
-            node = re.search(r"_(?:of|by)_node\.(\w+)$", figure.path)
-            if node:
-                other += [(figure, row) for row in rows if getattr(row, "node", None) != node[1]]
-    assert other == []
-    assert applied == set(KINDS)
 
 
 #: What is judged of transactions on lists is counted by the native core, in columns: no row of the history is named.
@@ -416,20 +313,20 @@ def test_what_is_told_of_the_disks_names_its_place_there() -> None:
     for history, verdicts in judged("zombie-controllers"):
         offsets = {f"{entry.offset:#x}" for log in history.logs.values() for entry in log.entries}
         for verdict in verdicts:
-            if not verdict.exposure:
+            if not verdict.tested:
                 continue
-            figures = verdict.figures.plain()
+            figures = values(verdict.figures)
             attempts = figures["attempts"]
-            assert verdict.exposure == len(attempts)
+            assert verdict.tested == len(attempts)
             for one in attempts:
-                assert one.get("zxid") in offsets or one["indexes"]
-                assert all(history.events[i] for i in one["indexes"])
+                assert one.get("zxid") in offsets or one["what"].rows
+                assert all(history.events[i] for i in one["what"].rows)
             fenced = [one for one in attempts if "refused_by" in one]
             assert figures["attempted_but_fenced"] == len(fenced)
-            assert len(attempts) - len(fenced) == sum(verdict.anomalies.values())
+            assert len(attempts) - len(fenced) == sum(verdict.counts.values())
         if not verdicts:
             continue
-        own = verdicts[0].figures.plain()
+        own = values(verdicts[0].figures)
         assert own["attempted_but_fenced"] == sum(own["fenced_by"].values())
         assert own["controllers"] == len(own["elections"])
-        assert {one["zxid"] for one in own["elections"]} <= offsets
+        assert {one["zxid"].value for one in own["elections"]} <= offsets

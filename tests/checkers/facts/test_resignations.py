@@ -6,7 +6,6 @@ from fencepost.checkers import leadership
 from fencepost.checkers.facts.claims import claimed_spans
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.harness.history import LogEvent, Logged
-from fencepost.harness.verdict.figures import SelfFencingFigures
 from tests.checkers.build import MS, Tale, bound, facts
 
 
@@ -40,9 +39,7 @@ def test_a_leader_went_on_until_its_log_says_that_it_resigned(after_ms: int, at_
     (first, _) = reigns.reigns
     assert (first.over_ns, first.until_ns) == (at_ms * MS, after_ms * MS)
     spans = claimed_spans(reigns)
-    assert [(s.node, s.samples, s.to_ns, s.resigned_ns) for s in spans] == (
-        [("n1", 0, after_ms * MS, at_ms * MS)] if claimed else []
-    )
+    assert [(s.reign.node, s.reign.claimed, s.to_ns) for s in spans] == ([("n1", (), after_ms * MS)] if claimed else [])
 
 
 def test_a_line_without_an_epoch_ends_the_last_one_that_the_log_had_begun() -> None:
@@ -73,5 +70,5 @@ def test_a_cut_off_leader_claimed_until_it_resigned() -> None:
     _resigned(tale, "n1", 2300, 2340, epoch=1)
     tale.deny("n1", 2400, 2401)
     verdicts = leadership.check(tale.history(), facts(leadership=bound(2000)))
-    (figures,) = [v.figures for v in verdicts if isinstance(v.figures, SelfFencingFigures)]
-    assert figures.running_ns_max_when_claimed == 1900 * MS
+    (figures,) = [v.figures for v in verdicts if "bound_ns" in v.figures]
+    assert figures["running_ns_max_when_claimed"].value == 1900 * MS

@@ -75,7 +75,7 @@ def test_what_two_layers_come_to(raft: str, controller: str, validity: Validity)
 def test_a_layer_that_was_not_tested_says_so_and_does_not_weigh() -> None:
     _, of_layer = judged("no", "")
     untested = of_layer["controller"]
-    assert (untested.validity, untested.weighs, untested.exposure) == (Validity.UNKNOWN, False, 0)
+    assert (untested.validity, untested.weighs, untested.tested) == (Validity.UNKNOWN, False, 0)
     assert untested.reason.startswith("only the raft layer was put to the test, not the controller layer")
     assert of_layer["raft"].weighs
 
@@ -88,7 +88,7 @@ def test_a_doubt_weighs_however_little_was_seen_of_it() -> None:
     tale.cut("n3", 1000, 9000)
     found = leadership.check(tale.history(), facts(**FACTS))
     doubt = next(v for v in found if v.guarantee == GUARANTEE and v.subject == "controller")
-    assert (doubt.validity, doubt.exposure, doubt.weighs) == (Validity.UNKNOWN, 0, True)
+    assert (doubt.validity, doubt.tested, doubt.weighs) == (Validity.UNKNOWN, 0, True)
 
 
 def test_cuts_that_were_too_short_are_told_with_the_length_that_is_needed() -> None:

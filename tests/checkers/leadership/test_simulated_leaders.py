@@ -21,6 +21,7 @@ from fencepost.checkers.leadership import freshness
 from fencepost.checkers.storage import sessions
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Validity
+from fencepost.harness.verdict.figures import values
 from tests.checkers.build import MS, NODES, Tale, bound, facts, only
 from tests.seeds import WHOLE_HISTORIES
 
@@ -149,7 +150,7 @@ def test_a_correct_cluster_is_never_judged_to_have_acted(seed: int, exact: bool)
         *freshness.check(history, facts()),
         *sessions.check(history, facts()),
     ]
-    assert [(v.guarantee, v.anomalies) for v in verdicts if v.validity is Validity.INVALID] == []
+    assert [(v.guarantee, v.counts) for v in verdicts if v.validity is Validity.INVALID] == []
 
 
 def refusing() -> Facts:
@@ -161,7 +162,7 @@ def refusing() -> Facts:
 @given(seed=st.integers(0, 2**32))
 def test_leaders_that_refuse_when_superseded_are_never_judged_to_have_acted(seed: int, exact: bool) -> None:
     history = Cluster(seed, zombie=False, exact=exact, forwards=False).tale.history()
-    assert only(leadership.check(history, refusing()), leadership.NO_ACT).anomalies == {}
+    assert only(leadership.check(history, refusing()), leadership.NO_ACT).counts == {}
 
 
 @WHOLE_HISTORIES
@@ -184,7 +185,7 @@ def test_every_acknowledgement_that_is_a_zombie_s_own_is_found(seed: int) -> Non
         )
     ]
     verdict = only(leadership.check(history, refusing()), leadership.NO_ACT)
-    found = verdict.anomalies.get("acknowledged-while-superseded", 0)
+    found = verdict.counts.get("acknowledged-while-superseded", 0)
     # Stamps of acknowledged reads and writes prove a beginning earlier than claims alone do.
     assert len(own) <= found <= len(writes)
 
@@ -203,9 +204,10 @@ def epochs_of(history: History) -> set[int]:
 def test_every_certain_claim_is_true(seed: int, exact: bool) -> None:
     cluster = Cluster(seed, zombie=False, exact=exact)
     for span in claimed_spans(reigns_of(cluster.tale.history(), "leader")):
-        assert cluster.leaders[span.epoch] == span.node
-        assert cluster.begins[span.epoch + 1] * MS <= span.from_ns
-        assert span.to_ns <= cluster.ends[span.epoch] * MS
+        epoch = span.reign.epoch
+        assert cluster.leaders[epoch] == span.reign.node
+        assert cluster.begins[epoch + 1] * MS <= span.from_ns
+        assert span.to_ns <= cluster.ends[epoch] * MS
 
 
 @WHOLE_HISTORIES
@@ -214,11 +216,11 @@ def test_every_provable_answer_of_a_zombie_is_found(seed: int) -> None:
     history = Cluster(seed, zombie=True, exact=True).tale.history()
     stale = provably_stale(history)
     verdicts = leadership.check(history, facts())
-    by_leader = [v.anomalies["stale-answer-by-superseded-leader"] for v in verdicts if v.guarantee == "linearizable"]
+    by_leader = [v.counts["stale-answer-by-superseded-leader"] for v in verdicts if v.guarantee == "linearizable"]
     assert sum(by_leader) == len(certainly_own(history, stale))
     (fresh,) = freshness.check(history, facts())
-    assert fresh.anomalies.get("stale-read", 0) == len(stale)
-    assert fresh.figures.plain()["stale_reads_of_superseded_leader"] == len(stale)
+    assert fresh.counts.get("stale-read", 0) == len(stale)
+    assert values(fresh.figures)["stale_reads_of_superseded_leader"] == len(stale)
 
 
 def test_the_simulation_is_no_straw_man() -> None:
@@ -228,7 +230,7 @@ def test_the_simulation_is_no_straw_man() -> None:
     verdicts = [only(leadership.check(history, refusing()), leadership.NO_ACT) for history in lying]
     assert sum(bool(verdict.anomalies) for verdict in verdicts) >= 8
     refused = [Cluster(seed, zombie=False, exact=True, forwards=False).tale.history() for seed in range(10)]
-    exposed = [only(leadership.check(history, refusing()), leadership.NO_ACT).exposure for history in refused]
+    exposed = [only(leadership.check(history, refusing()), leadership.NO_ACT).tested for history in refused]
     assert sum(bool(exposure) for exposure in exposed) >= 8
     for exact in (True, False):
         tales = [Cluster(seed, zombie=False, exact=exact).tale.history() for seed in range(10)]

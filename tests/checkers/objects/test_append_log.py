@@ -73,7 +73,7 @@ def _compare(seeds: range, monkeypatch: pytest.MonkeyPatch) -> Counter[bool]:
         # Too long to keep its order: it is carried out all the same.
         monkeypatch.setattr(judging, "ORDERED_MAX", 0)
         long = judged("append-log", operations)
-        assert (long.validity, long.anomalies, long.proofs) == (verdict.validity, verdict.anomalies, ())
+        assert (long.validity, long.counts, long.proofs) == (verdict.validity, verdict.counts, ())
         counted[verdict.validity is Validity.INVALID] += 1
     return counted
 
@@ -102,5 +102,5 @@ def _read_before_it_was_appended(plain: int) -> list[Operation]:
 def test_a_value_that_is_read_before_its_append_was_asked_for_is_a_violation(plain: int) -> None:
     operations = _read_before_it_was_appended(plain)
     verdict = judged("append-log", operations)
-    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"phantom-read": 1})
+    assert (verdict.validity, verdict.counts) == (Validity.INVALID, {"phantom-read": 1})
     assert confirm(history_of(operations), kept(verdict)) == 1

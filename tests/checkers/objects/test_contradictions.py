@@ -76,7 +76,7 @@ def test_a_confirmed_violation_stands_beside_one_that_is_not(monkeypatch: pytest
         lambda own, proof: Objection(reason="planted") if proof.key == "a" else honest(own, proof),
     )
     verdict = judged("mutex", operations)
-    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"two-holders": 1})
+    assert (verdict.validity, verdict.counts) == (Validity.INVALID, {"two-holders": 1})
     assert [witness.key for witness in verdict.witnesses] == ["b"]
 
 
@@ -116,7 +116,7 @@ def test_a_search_that_the_native_core_does_not_confirm_is_unknown(model: str, m
         (verdict,) = registers.check(parse("a:w1@a b:w1@b"), facts(""))
     else:
         (verdict,) = registry.checker("mutex")(history_of(operations), facts(""))
-    assert (verdict.validity, verdict.cause, verdict.anomalies) == (Validity.UNKNOWN, Cause.FAILED, {})
+    assert (verdict.validity, verdict.cause, verdict.counts) == (Validity.UNKNOWN, Cause.FAILED, {})
     assert "the native search and the check of its answer contradict each other" in verdict.reason
     assert {proof.key for proof in verdict.proofs} <= {"b"}
 

@@ -321,7 +321,7 @@ def test_a_proof_that_does_not_hold_is_not_believed(monkeypatch: pytest.MonkeyPa
     bogus = VerdictProof(kind="sub-history", name="mutex", rows=(0,))
     monkeypatch.setattr(judging, "minimal_proof", lambda *_: bogus)
     verdict = judged("mutex", operations_of(calls))
-    assert (verdict.validity, verdict.cause, verdict.anomalies) == (Validity.UNKNOWN, Cause.FAILED, {})
+    assert (verdict.validity, verdict.cause, verdict.counts) == (Validity.UNKNOWN, Cause.FAILED, {})
     assert "does not confirm that: there is an order: [0]" in verdict.reason
 
 
@@ -336,7 +336,7 @@ def test_a_proof_that_is_confirmed_too_late_is_not_told_and_no_defect(monkeypatc
 
     monkeypatch.setattr(judging, "minimal_proof", found_before)
     verdict = judged("mutex", operations_of(calls))
-    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"two-holders": 1})
+    assert (verdict.validity, verdict.counts) == (Validity.INVALID, {"two-holders": 1})
     assert [witness.proof for witness in verdict.witnesses] == [None]
 
 

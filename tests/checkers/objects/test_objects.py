@@ -32,14 +32,14 @@ def native(model: str, operations: list[Operation]) -> dict[str, int] | None:
     verdict = registry.checker(family.checker)(history, facts(family.parameter))[0]
     assert (verdict.validity is Validity.INVALID) == bool(verdict.anomalies)
     assert_each_had_a_chance(verdict)
-    return dict(verdict.anomalies)
+    return dict(verdict.counts)
 
 
 def by_twin(twin: Twin, operations: list[Operation]) -> dict[str, int]:
     history = cast(History, SimpleNamespace(operations=operations))
     verdict = user_objects.judge("a twin", AsModel(twin), history, facts(""))[0]
     assert "not finished" not in verdict.reason
-    return dict(verdict.anomalies)
+    return dict(verdict.counts)
 
 
 def compare(twin: Twin, seeds: range, operations_max: int = 9) -> Counter[str]:

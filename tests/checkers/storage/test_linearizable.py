@@ -241,7 +241,7 @@ def as_events(rng: random.Random, histories: list[list[ProofRow]]) -> list[OpEve
 
 def verdict_of(events: Sequence[Event]) -> tuple[str, dict[str, int], str, int | None]:
     (verdict,) = linearizable.check(History(events), FACTS)
-    return verdict.validity.value, verdict.anomalies, verdict.reason, verdict.exposure
+    return verdict.validity.value, verdict.counts, verdict.reason, verdict.tested
 
 
 @given(st.integers(0, 2**32))

@@ -23,7 +23,7 @@ def judge(history: History, facts: Facts = FACTS) -> Verdict:
 @pytest.mark.parametrize("case", cases("register"), ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     verdict = judge(case.history, UNASKING)
-    assert (verdict.validity.value, tuple(verdict.anomalies)) == (case.verdict, case.anomalies), verdict
+    assert (verdict.validity.value, tuple(verdict.counts)) == (case.verdict, case.anomalies), verdict
     assert bool(verdict.reason) == (verdict.validity is not Validity.VALID)
     for witness in verdict.witnesses:
         events = [case.history.events[index] for index in witness.events]

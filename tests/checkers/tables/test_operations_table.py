@@ -19,6 +19,7 @@ from fencepost.checkers.tables.operations import COLUMNS, ORDER, OperationRows, 
 from fencepost.harness.cli import main
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, SearchBudget, Thresholds, Verdict
+from fencepost.harness.verdict.figures import values
 from tests.checkers.tables.operations_tables import (
     arrow,
     from_operations,
@@ -67,7 +68,7 @@ def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path, monkeyp
         for witness in found.witnesses:
             process, invoked = wrong[witness.key or ""]
             assert any(f"by process {process} on an unnamed node (event {invoked})" in step for step in witness.steps)
-        figures = found.figures.plain()
+        figures = values(found.figures)
         assert (figures["keys"], figures["operations"]) == (
             len(expected),
             int(((rows.f != READ) | (rows.returned >= 0)).sum()),
@@ -79,11 +80,11 @@ def test_a_table_is_judged_as_the_history_that_it_tells(tmp_path: Path) -> None:
         (expected,) = linearizable.check(History(events_of(TableOperations(rows))), FACTS)
         found = check(Path(store(shuffled(rows, seed), tmp_path / f"{seed}.parquet")))
         # Names of anomalies may differ: rows of one time have an order among the events.
-        assert (found.validity, found.reason, found.exposure, sum(found.anomalies.values()), found.rules) == (
+        assert (found.validity, found.reason, found.tested, sum(found.counts.values()), found.rules) == (
             expected.validity,
             expected.reason,
-            expected.exposure,
-            sum(expected.anomalies.values()),
+            expected.tested,
+            sum(expected.counts.values()),
             expected.rules,
         )
 
@@ -96,10 +97,10 @@ def test_a_kept_history_as_a_table(case: Any, tmp_path: Path) -> None:
         return
     (expected,) = linearizable.check(case.history, FACTS)
     found = check(Path(store(shuffled(table, 3), tmp_path / "table.parquet")), FACTS)
-    assert (found.validity, found.exposure) == (expected.validity, expected.exposure)
-    assert sum(found.anomalies.values()) == sum(expected.anomalies.values())
+    assert (found.validity, found.tested) == (expected.validity, expected.tested)
+    assert sum(found.counts.values()) == sum(expected.counts.values())
     assert {
-        found.figures.plain()[name] == expected.figures.plain()[name]
+        values(found.figures)[name] == values(expected.figures)[name]
         for name in ("keys", "operations", "info_operations")
     } == {True}
     assert len(found.witnesses) == len(expected.witnesses)
@@ -184,7 +185,7 @@ def test_a_witness_tells_why(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     generate(path, 4_000, 80, bad=(5, 70))
     verdict = check(path, FACTS)
-    assert (verdict.validity, verdict.anomalies) == ("invalid", {"stale-read": 2})
+    assert (verdict.validity, verdict.counts) == ("invalid", {"stale-read": 2})
     assert [witness.key for witness in verdict.witnesses] == ["key 5", "key 70"]
     assert verdict.witnesses[0].steps[0].startswith("read of key 5 by process ")
 
@@ -193,12 +194,12 @@ def test_a_generated_table_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     generate(path, 10_000, 200)
     verdict = check(path, FACTS)
-    assert (verdict.validity, verdict.figures.plain()["keys"], verdict.figures.plain()["operations"]) == (
+    assert (verdict.validity, values(verdict.figures)["keys"], values(verdict.figures)["operations"]) == (
         "valid",
         200,
         10_000,
     )
-    assert verdict.exposure and verdict.exposure > 5_000
+    assert verdict.tested and verdict.tested > 5_000
 
 
 def hard() -> OperationRows:
@@ -244,7 +245,7 @@ def test_a_read_of_unknown_outcome_makes_no_key(tmp_path: Path) -> None:
     rows = joined([from_operations(parse(VALID).operations), from_operations(parse(VALID).operations)])
     unknown = rows.returned.copy()
     unknown[[1, 5]] = -1
-    figures = check(Path(store(rows._replace(returned=unknown), tmp_path / "table.parquet"))).figures.plain()
+    figures = check(Path(store(rows._replace(returned=unknown), tmp_path / "table.parquet"))).figures
     assert (figures["keys"], figures["operations"], figures["info_operations"]) == (2, 6, 0)
     alone = rows._replace(returned=unknown).at([1])
     found = check(Path(store(alone, tmp_path / "alone.parquet")))

@@ -47,12 +47,12 @@ def test_as_the_history_itself(tmp_path: Path, lists: bool) -> None:
         pq.write_table(table(history, lists=lists, seed=number), path, row_group_size=7)
         for model in ("strict-serializable", "read-committed"):
             found, wanted = check(path, facts(model)), direct(columns(in_time(history)), model=model)
-            assert (found.validity, found.anomalies, found.reason) == (
+            assert (found.validity, found.counts, found.reason) == (
                 wanted.validity,
                 wanted.anomalies,
                 wanted.reason,
             )
-            assert found.figures.plain()["ruled_out"] == list(wanted.ruled_out)
+            assert found.figures["ruled_out"] == wanted.ruled_out
             seen.add(found.validity)
     assert seen == set(Validity)
 
@@ -124,7 +124,7 @@ def test_a_process_may_begin_when_it_ends(tmp_path: Path) -> None:
 def test_what_failed_has_read_nothing(tmp_path: Path) -> None:
     pq.write_table(table(told("ax1", "rx1", "rx7,8 !fail", "rx1", "rx9 !info"), lists=True), tmp_path / "table.parquet")
     found = check(tmp_path / "table.parquet", facts())
-    assert (found.validity, found.exposure) == (Validity.VALID, 2)
+    assert (found.validity, found.tested) == (Validity.VALID, 2)
 
 
 def test_what_breaks_the_model_is_shown_first(tmp_path: Path) -> None:

@@ -38,12 +38,12 @@ def test_a_cycle_of_lists_is_told_with_its_events() -> None:
         ("ok", [["r", "x", None], ["r", "y", None]], [["r", "x", None], ["r", "y", ["one"]]]),
     )
     (verdict,) = check_lists(history, FACTS)
-    assert (verdict.validity, verdict.anomalies, verdict.exposure) == (Validity.INVALID, {"G-single": 1}, 2)
+    assert (verdict.validity, verdict.counts, verdict.tested) == (Validity.INVALID, {"G-single": 1}, 2)
     (witness,) = verdict.witnesses
     assert witness.events == (0, 1, 2, 3)
     assert "T1 read one from key y, which T0 had appended" in witness.steps[1]
-    assert verdict.figures.plain()["weakest_ruled_out"] == ["consistent-view", "repeatable-read"]
-    assert verdict.evidence == {"anomalies.G-single": (3,)}
+    assert verdict.figures["weakest_ruled_out"] == ("consistent-view", "repeatable-read")
+    assert verdict.violating_rows == (3,)
 
 
 def test_registers_of_any_value_with_unknown_outcomes() -> None:
@@ -54,7 +54,7 @@ def test_registers_of_any_value_with_unknown_outcomes() -> None:
         ("ok", [["r", "y", None]], [["r", "y", None]]),
     )
     (verdict,) = check_registers(history, FACTS)
-    assert (verdict.validity, verdict.anomalies) == (Validity.VALID, {})
+    assert (verdict.validity, verdict.counts) == (Validity.VALID, {})
 
 
 @pytest.mark.parametrize("lists", [True, False])
@@ -108,4 +108,4 @@ def test_what_the_model_allows_is_told_and_held_against_nothing() -> None:
         assert f": {said}; {beside}; tested" in guarantee_line(line, snapshot)
         assert counted_anomalies([verdict])[-1] == "1 G2-item anomaly (allowed by snapshot-isolation)"
     (verdict,) = check_lists(told(*skew), msgspec.structs.replace(FACTS, required=("serializable",)))
-    assert violations_of([verdict]) == verdict.anomalies == {"G2-item": 1} and verdict.allowed == ()
+    assert violations_of([verdict]) == verdict.counts == {"G2-item": 1} and verdict.allowed == ()

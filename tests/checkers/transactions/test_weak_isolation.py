@@ -220,10 +220,10 @@ def test_cycles_of_real_time_are_not_looked_for_unless_they_are_asked_for(model:
     """No clock is shared, so nearly everything is one component of real time."""
     history = _side_by_side(300, 10)
     strict = check_register(history)
-    assert strict.validity is Validity.INVALID and strict.figures.components == 1
+    assert strict.validity is Validity.INVALID and strict.figures["components"] == 1
     verdict = check_register(history, model=model)
     assert (verdict.validity, verdict.anomalies) == (Validity.VALID, {})
-    assert (verdict.figures.components, verdict.figures.steps) == (0, 0)
+    assert (verdict.figures["components"], verdict.figures["steps"]) == (0, 0)
 
 
 def test_cycles_without_real_time_are_found_all_the_same() -> None:

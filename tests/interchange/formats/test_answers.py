@@ -209,7 +209,7 @@ def test_the_witness_shows_the_answer_as_the_file_has_it(
 ) -> None:
     judgement = judged_edn(lines, model)
     (verdict,) = judgement.verdicts
-    assert judgement.validity is Validity.INVALID and anomaly in verdict.anomalies, verdict
+    assert judgement.validity is Validity.INVALID and anomaly in verdict.counts, verdict
     assert shown in " ".join(step for witness in verdict.witnesses for step in witness.steps)
 
 

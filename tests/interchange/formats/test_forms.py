@@ -46,7 +46,7 @@ def test_workloads_of_other_tools(
     (tmp_path / "a.edn").write_text(_lines(*operations))
     imported = read_foreign(tmp_path / "a.edn", model=model)
     (verdict,) = judge_foreign(imported, "a.edn").verdicts
-    assert (imported.family.name, dict(verdict.anomalies)) == (family, anomalies)
+    assert (imported.family.name, dict(verdict.counts)) == (family, anomalies)
     assert (verdict.validity == "invalid") == bool(anomalies)
 
 

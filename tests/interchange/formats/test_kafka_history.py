@@ -67,9 +67,9 @@ def test_a_known_verdict(lines: list[str], wanted: dict[str, int] | str) -> None
     judgement = judged(lines, "log")
     verdict = judgement.verdicts[0]
     if isinstance(wanted, str):
-        assert (judgement.validity, verdict.anomalies) == (wanted, {}), verdict
+        assert (judgement.validity, verdict.counts) == (wanted, {}), verdict
     else:
-        assert (judgement.validity, dict(verdict.anomalies)) == ("invalid", wanted), verdict
+        assert (judgement.validity, dict(verdict.counts)) == ("invalid", wanted), verdict
         assert {witness.anomaly for witness in verdict.witnesses} == set(wanted)
 
 

@@ -12,6 +12,7 @@ from fencepost.harness.judging import stand_alone as foreign
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.verdict import Facts, SearchBudget, Validity
+from fencepost.harness.verdict.figures import values
 
 
 def edn(*lines: str) -> str:
@@ -218,9 +219,9 @@ def test_a_known_verdict(model: str | None, lines: list[str], wanted: str) -> No
     judgement = judged(lines, model)
     verdict = judgement.verdicts[0]
     if wanted == "valid":
-        assert (not verdict.anomalies, verdict.validity != "invalid") == (True, True), verdict
+        assert (not verdict.counts, verdict.validity != "invalid") == (True, True), verdict
     else:
-        assert (judgement.validity, dict(verdict.anomalies)) == ("invalid", {wanted: 1}), verdict
+        assert (judgement.validity, dict(verdict.counts)) == ("invalid", {wanted: 1}), verdict
         witness = verdict.witnesses[0]
         assert witness.anomaly == wanted and witness.events and all(step.endswith(".") for step in witness.steps)
 
@@ -251,7 +252,7 @@ def test_keys_are_objects_of_their_own() -> None:
         "0 enqueue [:a 1]", "0 enqueue [:b 2]", "1 dequeue [:b nil] -> [:b 2]", "1 dequeue [:a nil] -> [:a nil]"
     )
     verdict = judged(lines, keyed=True).verdicts[0]
-    assert (verdict.figures.plain()["keys"], dict(verdict.anomalies), verdict.witnesses[0].key) == (
+    assert (values(verdict.figures)["keys"], dict(verdict.counts), verdict.witnesses[0].key) == (
         2,
         {"lost-element": 1},
         ":a",
@@ -261,10 +262,10 @@ def test_keys_are_objects_of_their_own() -> None:
 def test_the_budget_ends_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten concurrent additions, and then a sum that none of the orders makes, though it is within bounds."""
     lines = [f"{i} add 2" for i in range(10)] + ["10 read", *(f"{i} :ok" for i in range(10)), "10 :ok 7"]
-    assert dict(judged(lines).verdicts[0].anomalies) == {"impossible-value": 1}
+    assert dict(judged(lines).verdicts[0].counts) == {"impossible-value": 1}
     monkeypatch.setattr(foreign, "_facts", tight)
     judgement = judged(lines)
-    assert (judgement.validity, judgement.verdicts[0].anomalies) == ("unknown", {})
+    assert (judgement.validity, judgement.verdicts[0].counts) == ("unknown", {})
     assert "1 objects were not finished, none is invalid; the budget of steps is spent" in judgement.headline
 
 

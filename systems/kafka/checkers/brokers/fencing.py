@@ -19,12 +19,13 @@ import msgspec
 
 from fencepost.checkers.facts.claims import Landmarks
 from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.servers import possibly_stopped
 from fencepost.checkers.findings.finding import Doubt, Finding, duration, seconds
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
+from fencepost.harness.verdict.figures import Rows, Traced, most, tally
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
 
 NOT_FENCED: Final = Rule(
@@ -79,7 +80,6 @@ def judge_in_time(history: History, facts: Facts, bound: SessionBound, silences:
     late = [one for one in due if one.late]
     proven = [one for one in late if not one.stalls and watched_until(history) >= one.silence.to_ns]
     times = [one for one in (*due, *quick) if one.fenced is not None and not one.late]
-    slowest = max(times, key=_took_ns, default=None)
     findings = [_not_fenced(one, bound, marks) for one in proven]
     exposed = tuple(i for one in due for i in _began(one.silence, marks))
     limit = duration(bound.limit_ns)
@@ -91,10 +91,9 @@ def judge_in_time(history: History, facts: Facts, bound: SessionBound, silences:
         broken=f"{len(findings)} times a broker that reported to nobody for more than {limit} was not fenced",
         doubt=stalled if late and not proven else None,
         kept=f"{len(due)} silent brokers were fenced within {limit} (session {duration(bound.session_ns)})",
-        figures={"fenced_after_ns_max": 0 if slowest is None else _took_ns(slowest), "fenced": len(times)},
-        evidence={
-            "fenced": tuple(one.fenced.index for one in times if one.fenced is not None),
-            "fenced_after_ns_max": () if slowest is None else _took_rows(slowest, marks),
+        figures={
+            "fenced_after_ns_max": most(_took(one, marks) for one in times),
+            "fenced": tally(one.fenced.index for one in times if one.fenced is not None),
         },
     )
 
@@ -127,14 +126,9 @@ def _due(
     return due, quick
 
 
-def _took_ns(one: Due) -> int:
+def _took(one: Due, marks: Landmarks) -> Traced[int]:
     assert one.fenced is not None
-    return one.fenced.time_ns - one.silence.from_ns
-
-
-def _took_rows(one: Due, marks: Landmarks) -> Rows:
-    assert one.fenced is not None
-    return (*_began(one.silence, marks), one.fenced.index)
+    return Traced(one.fenced.time_ns - one.silence.from_ns, (*_began(one.silence, marks), one.fenced.index))
 
 
 def _began(silence: Silence, marks: Landmarks) -> Rows:
@@ -148,7 +142,7 @@ def _not_fenced(one: Due, bound: SessionBound, marks: Landmarks) -> Finding:
     ended = (
         f"It was still not fenced {duration(silence.to_ns - silence.from_ns)} later."
         if one.fenced is None
-        else f"It was fenced after {duration(_took_ns(one))}."
+        else f"It was fenced after {duration(_took(one, marks).value)}."
     )
     began = _began(silence, marks)
     return NOT_FENCED.finding(
@@ -184,23 +178,19 @@ def judge_self_fencing(history: History, bound: SessionBound, facts: Facts, sile
     alone = [one for broker in bound.nodes for one in _lonely(history, broker, bound, silences)]
     findings = [_served(one, marks) for one in alone if one.answered]
     requests = [operation for one in alone for operation in one.requests]
-    longest = max((one for one in alone if one.last is not None), key=_served_for_ns, default=None)
+    longest = most(
+        Traced(_served_for_ns(one), (*_alone_since(one, marks), row(one.last))) for one in alone if one.last is not None
+    )
     limit = duration(bound.limit_ns)
     return verdict(
         facts,
         SERVED.tally(findings, rows(requests)),
         broken=f"{len(findings)} times a broker that reached no controller for more than {limit} still served clients,"
-        f" once for {duration(0 if longest is None else _served_for_ns(longest))}",
+        f" once for {duration(longest.value)}",
         kept=f"no broker served a client {limit} after it had lost its controller",
         figures={
-            "without_controller": len(alone),
-            "served_without_controller_ns_max": 0 if longest is None else _served_for_ns(longest),
-        },
-        evidence={
-            "without_controller": tuple(i for one in alone for i in _alone_since(one, marks)),
-            "served_without_controller_ns_max": ()
-            if longest is None or longest.last is None
-            else (*_alone_since(longest, marks), row(longest.last)),
+            "without_controller": Traced(len(alone), tuple(i for one in alone for i in _alone_since(one, marks))),
+            "served_without_controller_ns_max": longest,
         },
     )
 

@@ -24,12 +24,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.servers import Return, ServerExit, exits, next_return, touches_others
 from fencepost.checkers.findings.finding import Finding, duration, seconds
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, most, tally
 
 CONTROLLED: Final = "controlled-shutdown"
 NO_LEAVE: Final = Rule(
@@ -102,21 +103,19 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
     ended = [stop for stop in own if not stop.killed]
     hindered = [stop for stop in ended if stop.leave is None and _hindered(history, stop)]
     judged = [stop for stop in ended if stop not in hindered]
-    slowest = max((stop for stop in ended if stop.leave), key=_took_ns, default=None)
-    took_ns = 0 if slowest is None else _took_ns(slowest)
+    slowest = most(_took(stop, stop.leave) for stop in ended if stop.leave)
     controlled = verdict(
         facts,
         NO_LEAVE.tally(
             [_no_leave(stop) for stop in judged if stop.leave is None], tuple(stop.ended.event for stop in judged)
         ),
-        kept=f"{len(judged)} brokers ended after a controller had let them, within {duration(took_ns)}",
-        counted={
-            "stopped": tuple(stop.ended.event for stop in ended),
-            "killed_while_stopping": tuple(stop.ended.event for stop in own if stop.killed),
-            "hindered_while_stopping": tuple(stop.ended.event for stop in hindered),
+        kept=f"{len(judged)} brokers ended after a controller had let them, within {duration(slowest.value)}",
+        figures={
+            "stopped": tally(stop.ended.event for stop in ended),
+            "killed_while_stopping": tally(stop.ended.event for stop in own if stop.killed),
+            "hindered_while_stopping": tally(stop.ended.event for stop in hindered),
+            "stopped_within_ns_max": slowest,
         },
-        figures={"stopped_within_ns_max": took_ns},
-        evidence={"stopped_within_ns_max": () if slowest is None else _took_rows(slowest)},
     )
     shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
     restarts = [_Window(stop=s, to_ns=s.back.at_ns, to_event=s.back.event) for s in ended if s.back is not None]
@@ -133,12 +132,8 @@ def _hindered(history: History, stop: _Stop) -> bool:
     return any(from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
 
 
-def _took_ns(stop: _Stop) -> int:
-    return (stop.leave or stop.began).time_ns - stop.began.time_ns
-
-
-def _took_rows(stop: _Stop) -> Rows:
-    return (stop.began.index, (stop.leave or stop.began).index)
+def _took(stop: _Stop, leave: LogEvent) -> Traced[int]:
+    return Traced(leave.time_ns - stop.began.time_ns, (stop.began.index, leave.index))
 
 
 def _no_leave(stop: _Stop) -> Finding:
@@ -186,9 +181,8 @@ def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Wi
         if operation.f == "append":
             appends.setdefault(operation.key, []).append(operation)
     gaps = [gap for window in windows for own in appends.values() for gap in _gaps(window, own)]
-    longest = max(gaps, key=lambda gap: gap.length_ns, default=None)
+    longest = most(Traced(gap.length_ns, (row(gap.first), row(gap.last))) for gap in gaps)
     inside = [o for w in windows for own in appends.values() for o in own if w.from_ns <= o.invoked_ns <= w.to_ns]
-    longest_ns = 0 if longest is None else longest.length_ns
     return verdict(
         facts,
         rule.tally(
@@ -196,9 +190,8 @@ def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Wi
         ),
         exposed=rows(inside),
         kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
-        f" {duration(longest_ns)}",
-        figures={"without_append_ns_max": longest_ns},
-        evidence={"without_append_ns_max": () if longest is None else (row(longest.first), row(longest.last))},
+        f" {duration(longest.value)}",
+        figures={"without_append_ns_max": longest},
     )
 
 

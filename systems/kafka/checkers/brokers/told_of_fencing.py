@@ -22,6 +22,7 @@ from fencepost.checkers.findings.finding import Finding, duration, seconds
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
+from fencepost.harness.verdict.figures import Traced, most
 from fencepost.systems.kafka.broker_view import broker_view
 from fencepost.systems.kafka.checkers.brokers.silence import Silences, certain_term
 
@@ -66,18 +67,16 @@ def judge(history: History, bound: SessionBound, facts: Facts, silences: Silence
     ]
     late = [answer for answer in answers if answer.after_ns > _TOLD_NS_MAX]
     wrong = [answer for answer in late if answer.counts_it]
-    slowest = max((a for a in answers if a.counts_it), key=lambda a: a.after_ns, default=None)
-    longest_ns = 0 if slowest is None else slowest.after_ns
-    rows_of_slowest = () if slowest is None else (slowest.fenced.index, slowest.operation.invoke_index)
+    counting = (a for a in answers if a.counts_it)
+    longest = most(Traced(a.after_ns, (a.fenced.index, a.operation.invoke_index)) for a in counting)
     return [
         verdict(
             facts,
             COUNTED.tally([_finding(answer) for answer in wrong], rows(answer.operation for answer in late)),
-            broken=f"a fenced broker counted as alive for {duration(longest_ns)} after its fencing",
+            broken=f"a fenced broker counted as alive for {duration(longest.value)} after its fencing",
             kept=f"{len(late)} answers left out a broker that had been fenced; the last one that named it was asked for"
-            f" {duration(longest_ns)} after the fencing",
-            figures={"counted_after_fencing_ns_max": longest_ns},
-            evidence={"counted_after_fencing_ns_max": rows_of_slowest},
+            f" {duration(longest.value)} after the fencing",
+            figures={"counted_after_fencing_ns_max": longest},
         )
     ]
 

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -99,7 +99,7 @@ def judge(history: History, facts: Facts, kept: KeptInSync) -> list[Verdict]:
                 [_finding(short, append, least) for short, append in took], rows(append for _, append in requests)
             ),
             kept=f"{len(requests)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",
-            counted={"refused": rows(append for _, append in requests if append.type is Outcome.FAIL)},
+            figures={"refused": number_of(append for _, append in requests if append.type is Outcome.FAIL)},
         )
     ]
 

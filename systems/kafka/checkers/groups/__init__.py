@@ -18,7 +18,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.newest import Newest
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import Risk
@@ -148,8 +148,8 @@ def _durable(history: History, groups: Sequence[ConsumerGroup], facts: Facts) ->
         PHANTOM.tally([f for group in groups for f in _phantoms(group)], rows(r for g in groups for r in g.reads)),
         doubt=Doubt(Cause.UNDECIDED, f"nothing was read of {', '.join(unread)} at the end") if unread else None,
         kept=f"{len(groups)} groups kept the newest of {len(at_risk)} commits that something disturbed",
-        counted={
-            f"commits_{outcome}": rows(c for group in groups for c in group.commits if c.type is outcome)
+        figures={
+            f"commits_{outcome}": number_of(c for group in groups for c in group.commits if c.type is outcome)
             for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO)
         },
     )
@@ -181,7 +181,7 @@ def _fence(groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
         ACCEPTED.tally(findings, rows(late)),
         kept=f"of {len(late)} commits that were sent after a later generation had begun none was accepted,"
         f" {len(refused)} were refused",
-        counted={"late_commits": rows(late), "late_commits_refused": rows(refused)},
+        figures={"late_commits": number_of(late), "late_commits_refused": number_of(refused)},
     )
 
 
@@ -195,11 +195,11 @@ def _owners(groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
         WENT_BACK.judge(says(join, join.result[0]) for join in joins),
         TWO_OWNERS.judge(owners),
         kept=f"{generations} generations of {len(groups)} groups grew, and had one member for each share",
-        counted={"joins": rows(joins)},
+        figures={"joins": number_of(joins)},
     )
 
 
 def _fresh(groups: Sequence[ConsumerGroup], facts: Facts) -> Verdict:
     """Judge every read of an offset against the commits that were acknowledged before it was sent."""
     stale = STALE.judge(_shown(groups, [read for group in groups for read in group.reads]), _committed(groups))
-    return verdict(facts, stale, counted={"stale_reads": tuple(f.row for f in stale.findings)})
+    return verdict(facts, stale, figures={"stale_reads": number_of(f.counted for f in stale.findings)})

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.findings.finding import Doubt, Finding
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation
@@ -45,7 +45,7 @@ def judge_inputs(history: History, view: TransactionsView, facts: Facts) -> Verd
         kept=f"{records} records of {len(outputs)} inputs were transformed once"
         " each, and none beyond the committed offsets",
         shown_of_each=OF_EACH,
-        counted={"transforms_ok": rows(p.operation for p in transforms if p.committed)},
+        figures={"transforms_ok": number_of(p.operation for p in transforms if p.committed)},
     )
 
 

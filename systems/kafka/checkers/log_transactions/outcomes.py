@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.servers import Risk
 from fencepost.checkers.findings.finding import Doubt, Finding, by
 from fencepost.checkers.rules import Fate, Judged, Rule, Survives, verdict
@@ -101,10 +101,10 @@ def judge_atomic(history: History, view: TransactionsView, facts: Facts) -> Verd
         kept=f"{len(exposed)} transactions over several partitions, of version {view.version}, that something disturbed"
         " were there whole or not at all",
         shown_of_each=OF_EACH,
-        counted={
-            **{name: rows(t.operation for t in own) for name, own in counted.items()},
-            "begins": rows(view.begins),
-            "begins_of_version_2": rows(begin for begin in view.begins if begin.result[1] == 2),
+        figures={
+            **{name: number_of(t.operation for t in own) for name, own in counted.items()},
+            "begins": number_of(view.begins),
+            "begins_of_version_2": number_of(begin for begin in view.begins if begin.result[1] == 2),
         },
     )
 
@@ -215,5 +215,5 @@ def judge_hidden(view: TransactionsView, facts: Facts) -> Verdict:
         ABORTED_READ.tally(aborted, rows(transaction.operation for transaction in hidden)),
         PHANTOM.tally(phantoms, shown),
         shown_of_each=OF_EACH,
-        counted={"refused_commits_in_the_log": rows(t.operation for t in hidden if t.commits)},
+        figures={"refused_commits_in_the_log": number_of(t.operation for t in hidden if t.commits)},
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import option_ns
 from fencepost.checkers.findings.finding import Doubt, Finding, by, duration
 from fencepost.checkers.rules import NothingOlder, Rule, Statement, says, verdict
@@ -71,7 +71,7 @@ def judge_fenced(view: TransactionsView, facts: Facts) -> Verdict:
         kept=f"of {len(late)} transactions whose commit came after a later producer had begun none was acknowledged,"
         f" {len(refused)} were refused as fenced",
         shown_of_each=OF_EACH,
-        counted={"late_commits_refused": rows(refused)},
+        figures={"late_commits_refused": number_of(refused)},
     )
 
 

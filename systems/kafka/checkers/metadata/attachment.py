@@ -9,13 +9,14 @@ one; the second includes silence.
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of
 from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, statements
 from fencepost.checkers.findings.finding import duration
 from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts
-from fencepost.systems.kafka.checkers.metadata.staleness import Staleness
-from fencepost.systems.kafka.figures import Attachment, DeposedAnswers
+from fencepost.harness.verdict.figures import Figures, Traced, most, tally
+from fencepost.systems.kafka.checkers.metadata.staleness import Staleness, age, missed
+from fencepost.systems.kafka.figures import Attachment
 
 #: A broker that follows within this time follows at once: it is asked 10 times a second, and answers take time.
 AT_ONCE_NS: Final = 500_000_000
@@ -23,21 +24,21 @@ AT_ONCE_NS: Final = 500_000_000
 
 def attached_words(attachment: Attachment) -> str:
     """Return one sentence about an attachment for the report."""
-    broker, leader, epoch = attachment.broker, attachment.leader, attachment.epoch
+    broker, leader, epoch = attachment.broker, attachment.leader, attachment.epoch.value
     if attachment.followed_ns is None:
         how = f"broker {broker} never followed in this run"
     else:
-        how = f"broker {broker} followed after {duration(attachment.followed_ns)}"
-    if attachment.named_ns:
-        whom = f"{leader} (epoch {epoch})" if leader else f"epoch {epoch}"
-        how += f", and named {whom} for at least {duration(attachment.named_ns)}"
-    elif attachment.silent:
-        how += f", and left {attachment.silent} questions unanswered"
-    if attachment.stale_describes:
-        oldest = duration(attachment.stale_age_ns_max)
-        least = "at least " if attachment.undecided_describes else ""
-        how += f"; {least}{attachment.stale_describes} configuration reads there were stale, the oldest by {oldest}"
-    return f"Epoch {attachment.superseded_by} had begun: {how}."
+        how = f"broker {broker} followed after {duration(attachment.followed_ns.value)}"
+    if attachment.named_ns.value:
+        whom = f"{leader.value} (epoch {epoch})" if leader else f"epoch {epoch}"
+        how += f", and named {whom} for at least {duration(attachment.named_ns.value)}"
+    elif attachment.silent.value:
+        how += f", and left {attachment.silent.value} questions unanswered"
+    if stale := attachment.stale_describes.value:
+        oldest = duration(attachment.stale_age_ns_max.value)
+        least = "at least " if attachment.undecided_describes.value else ""
+        how += f"; {least}{stale} configuration reads there were stale, the oldest by {oldest}"
+    return f"Epoch {attachment.superseded_by.value} had begun: {how}."
 
 
 def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
@@ -56,7 +57,7 @@ def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, st
             one = _attachment(broker, own, begin, of_broker)
             if one is not None:
                 attached.append(one)
-    return sorted(attached, key=lambda a: (a.from_ns, a.broker))
+    return sorted(attached, key=lambda a: (a.from_ns.value, a.broker))
 
 
 def _attachment(broker: str, samples: list[LeaderSample], begin: EpochBegin, stale: Staleness) -> Attachment | None:
@@ -75,38 +76,30 @@ def _attachment(broker: str, samples: list[LeaderSample], begin: EpochBegin, sta
     last = max((s for s in before if s.answered_ns <= until_ns), key=lambda s: s.answered_ns, default=before[0])
     own = [s for s in stale.stale if from_ns <= s.read.invoked_ns <= until_ns]
     undecided = [read for read in stale.undecided if from_ns <= read.invoked_ns <= until_ns]
-    oldest = max(own, key=lambda s: s.age_ns, default=None)
     silent = [s for s in samples if s.claims is Claim.SILENT and from_ns < s.asked_ns < until_ns]
     return Attachment(
         broker=broker,
-        epoch=last.named or 0,
-        leader=last.leader,
-        superseded_by=epoch,
-        from_ns=from_ns,
-        named_ns=0 if late is None else late.asked_ns - from_ns,
-        followed_ns=None if follows is None else max(0, follows.answered_ns - from_ns),
-        silent=len(silent),
-        stale_describes=len(own),
-        undecided_describes=len(undecided),
-        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
-        events={
-            "epoch": (last.index,),
-            "leader": (last.index,),
-            "superseded_by": (begin.event,),
-            "from_ns": (begin.event,),
-            "named_ns": () if late is None else (begin.event, late.index),
-            "followed_ns": () if follows is None else (begin.event, follows.index),
-            "silent": tuple(s.index for s in silent),
-            "stale_describes": rows(s.read for s in own),
-            "undecided_describes": rows(undecided),
-            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
-            "missed": tuple(dict.fromkeys(rows(s.missed for s in own))),
-        },
+        epoch=Traced(last.named or 0, (last.index,)),
+        leader=None if last.leader is None else Traced(last.leader, (last.index,)),
+        superseded_by=Traced(epoch, (begin.event,)),
+        from_ns=Traced(from_ns, (begin.event,)),
+        named_ns=Traced(0) if late is None else Traced(late.asked_ns - from_ns, (begin.event, late.index)),
+        followed_ns=None
+        if follows is None
+        else Traced(max(0, follows.answered_ns - from_ns), (begin.event, follows.index)),
+        silent=tally(s.index for s in silent),
+        stale_describes=number_of(s.read for s in own),
+        undecided_describes=number_of(undecided),
+        stale_age_ns_max=most(map(age, own)),
+        missed=missed(own),
     )
 
 
-def deposed_answers(reigns: Reigns, stale: Staleness, reads: Sequence[Operation]) -> list[DeposedAnswers]:
-    """Return what each superseded leader itself answered to reads of settings, until it led again."""
+def deposed_answers(reigns: Reigns, stale: Staleness, reads: Sequence[Operation]) -> list[Figures]:
+    """Return what each superseded leader itself answered to reads of settings, until it led again.
+
+    Undecided answers may be stale or not; the stale ones are a lower bound then.
+    """
     answers = []
     for reign in reigns.reigns:
         begin = reign.superseded
@@ -123,28 +116,18 @@ def _between(read: Operation, from_ns: int, until_ns: int | None) -> bool:
     return read.invoked_ns > from_ns and (until_ns is None or read.invoked_ns < until_ns)
 
 
-def _deposed(reign: Reign, begin: EpochBegin, own: Sequence[Operation], stale: Staleness) -> DeposedAnswers:
+def _deposed(reign: Reign, begin: EpochBegin, own: Sequence[Operation], stale: Staleness) -> Figures:
     indexes = {read.invoke_index for read in own}
     late = [s for s in stale.stale if s.read.invoke_index in indexes]
     undecided = [read for read in stale.undecided if read.invoke_index in indexes]
-    oldest = max(late, key=lambda s: s.age_ns, default=None)
-    return DeposedAnswers(
-        node=reign.node,
-        epoch=reign.epoch,
-        superseded_by=begin.epoch,
-        from_ns=begin.at_ns,
-        describes=len(own),
-        stale_describes=len(late),
-        undecided_describes=len(undecided),
-        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
-        events={
-            "epoch": (reign.samples[-1].index,),
-            "superseded_by": (begin.event,),
-            "from_ns": (begin.event,),
-            "describes": rows(own),
-            "stale_describes": rows(s.read for s in late),
-            "undecided_describes": rows(undecided),
-            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
-            "missed": tuple(dict.fromkeys(rows(s.missed for s in late))),
-        },
-    )
+    return {
+        "node": reign.node,
+        "epoch": Traced(reign.epoch, (reign.samples[-1].index,)),
+        "superseded_by": Traced(begin.epoch, (begin.event,)),
+        "from_ns": Traced(begin.at_ns, (begin.event,)),
+        "describes": number_of(own),
+        "stale_describes": number_of(s.read for s in late),
+        "undecided_describes": number_of(undecided),
+        "stale_age_ns_max": most(map(age, late)),
+        "missed": missed(late),
+    }

@@ -7,12 +7,13 @@ the log and differ contradict each other, whenever they were given.
 
 from typing import Any, Final
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.findings.finding import Doubt
 from fencepost.checkers.rules import Agree, Rule, says, verdict
 from fencepost.harness.history import History, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Rows, Traced, tally
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
 DIFFER: Final = Rule(
@@ -63,14 +64,10 @@ def judge(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
         doubt=_doubt(compared, differing, silent),
         kept=f"all nodes gave the same answers to {len(compared)} questions",
         figures={
-            "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
-            "differing_count": len(differing),
+            "differing": tuple(_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]),
+            "differing_count": tally(max(rows(last.values())) for last in differing.values()),
             "nodes_without_answer": silent,
-            "last_change_seen_after_ns": {node: late_ns for node, (late_ns, _) in seen.items()},
-        },
-        evidence={
-            "differing_count": tuple(max(rows(last.values())) for last in differing.values()),
-            **{f"last_change_seen_after_ns.{node}": proof for node, (_, proof) in seen.items()},
+            "last_change_seen_after_ns": {node: Traced(late_ns, proof) for node, (late_ns, proof) in seen.items()},
         },
     )
 
@@ -114,8 +111,7 @@ def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[s
     return {
         "f": question[0],
         "key": question[1],
-        "answers": {node: read.result for node, read in last.items()},
-        "events": {"answers": rows(last.values())},
+        "answers": Traced({node: read.result for node, read in last.items()}, rows(last.values())),
     }
 
 

@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.findings.finding import Doubt, Finding
 from fencepost.checkers.rules import Fate, Rule, Survives, verdict
 from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
@@ -96,7 +96,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             if early
             else None,
             kept=f"/migration reached offset {reached}, beyond all {len(due)} changes that KRaft acknowledged",
-            counted={"acknowledged": rows(change.operation for change in changes)},
+            figures={"acknowledged": number_of(change.operation for change in changes)},
         )
     ]
 
@@ -115,7 +115,7 @@ def _rolled_back(history: History, facts: Facts) -> Verdict:
         Fate(change.operation, True, None if change.operation.key in topics else _lost(change, back_ns))
         for change in due
     ]
-    return verdict(facts, LOST.judge(fates), counted={"acknowledged": rows(change.operation for change in due)})
+    return verdict(facts, LOST.judge(fates), figures={"acknowledged": number_of(change.operation for change in due)})
 
 
 def _topics(entry: LogEntry) -> Iterator[str]:

@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.facts.positions import in_final
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Doubt, Finding, duration
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.metadata.changes import (
     UNTOUCHED,
     MetadataChange,
@@ -77,9 +78,9 @@ def judge(history: History, changes: MetadataChanges, incarnations: Incarnations
     lost_names, due_names = _names(history, final, incarnations, facts)
     due += due_names
     risk = controller_risk(history, facts)
-    counted = _counted(history, changes)
+    figures = _figures(history, changes)
     exposed = rows(answer for answer, change in due if risk.runs(change))
-    acknowledged = len(counted["alters_ok"]) + len(counted["creates_ok"])
+    acknowledged = figures["alters_ok"].value + figures["creates_ok"].value
     return verdict(
         facts,
         *sorted_out((LOST, CONTRADICT), [*lost, *lost_names], exposed),
@@ -89,7 +90,7 @@ def judge(history: History, changes: MetadataChanges, incarnations: Incarnations
         doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
         untested=UNTOUCHED if due else "no final view was proven to be late enough",
         kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
-        counted=counted,
+        figures=figures,
     )
 
 
@@ -99,15 +100,15 @@ def _final(history: History, operations: list[Operation]) -> list[Operation]:
     return [o for o in reads if in_final(history, o)]
 
 
-def _counted(history: History, changes: MetadataChanges) -> dict[str, Rows]:
-    """Return the rows of changes by how they ended, and of the unanswered ones that were seen."""
-    counted: dict[str, Rows] = {}
-    for f in ("alter", "create"):
-        for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO):
-            counted[f"{f}s_{outcome.value}"] = rows(o for o in history.operations if o.f == f and o.type is outcome)
+def _figures(history: History, changes: MetadataChanges) -> dict[str, Traced[int]]:
+    """Count changes by how they ended, and the unanswered ones that were seen."""
+    ended = {
+        f"{f}s_{outcome.value}": [o for o in history.operations if o.f == f and o.type is outcome]
+        for f in ("alter", "create")
+        for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO)
+    }
     unanswered = [c for key in changes.keys for c in changes.of(key) if c.operation.type is Outcome.INFO]
-    counted["alters_info_seen"] = tuple(row(change.seen_by) for change in unanswered if change.seen_by is not None)
-    return counted
+    return numbers_of(ended | {"alters_info_seen": [c.seen_by for c in unanswered if c.seen_by is not None]})
 
 
 # -- settings -----------------------------------------------------------------------------------------------------

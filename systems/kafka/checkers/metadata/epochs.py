@@ -11,6 +11,7 @@ from fencepost.checkers.findings.finding import duration
 from fencepost.checkers.rules import NothingOlder, says, verdict
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, tally
 
 WENT_BACK: Final = NothingOlder(
     checker="metadata",
@@ -47,7 +48,8 @@ def judge(history: History, facts: Facts) -> Verdict:
         facts,
         WENT_BACK.tally(back.findings, again),
         kept=f"{len(again) + len(claims)} claims, of {len(led)} epochs",
-        counted={"epochs_led": tuple(led.values())},
-        figures={"epoch_max": max(led, default=None)},
-        evidence={"epoch_max": (led[max(led)],) if led else ()},
+        figures={
+            "epochs_led": tally(led.values()),
+            "epoch_max": Traced(max(led), (led[max(led)],)) if led else None,
+        },
     )

@@ -7,7 +7,7 @@ A change of unknown outcome may take effect late, and a forwarded one twice: onl
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of
 from fencepost.checkers.facts.newest import Newest
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import duration
@@ -15,7 +15,7 @@ from fencepost.checkers.rules import NothingOlder, Statement, verdict
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
-from fencepost.systems.kafka.checkers.metadata.staleness import Staleness, staleness_evidence, staleness_figures
+from fencepost.systems.kafka.checkers.metadata.staleness import Staleness, staleness_figures
 
 
 def _steps(before: Statement, read: Statement) -> Iterator[str]:
@@ -69,13 +69,12 @@ def judge(changes: MetadataChanges, incarnations: Incarnations, stale: Staleness
     return verdict(
         facts,
         WENT_BACK.judge(statement for own in views.values() for statement in own),
-        counted={
-            "describes": rows(changes.reads),
-            "describes_across_a_restart": rows(straddling),
-            "steps_back_not_provable": rows(read for own in views.values() for read in _doubtful(changes, own)),
+        figures={
+            "describes": number_of(changes.reads),
+            "describes_across_a_restart": number_of(straddling),
+            "steps_back_not_provable": number_of(read for own in views.values() for read in _doubtful(changes, own)),
+            **staleness_figures(stale),
         },
-        figures=staleness_figures(stale),
-        evidence=staleness_evidence(stale),
     )
 
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import numbers_of, rows
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings
 from fencepost.checkers.rules import Fate, NothingOlder, Rule, Statement, Survives, verdict
 from fencepost.harness.base.quorum import majority
@@ -113,7 +113,6 @@ def _agrees(history: History, logs: _Logs, placed: Placed, counted: _Counted, fa
         exposure=below,
         kept=f"{below} entries that several logs hold at one offset",
         figures={**_figures(logs, counted), "entries_compared": below},
-        evidence={name: rows(own) for name, own in counted.items()},
     )
 
 
@@ -303,7 +302,7 @@ def _figures(logs: _Logs, counted: _Counted) -> dict[str, Any]:
             for log in logs.values()
         },
         "entries_by_type": _by_type(logs),
-        **{name: len(own) for name, own in counted.items()},
+        **numbers_of(counted),
         "epochs": sorted({entry.epoch for log in logs.values() for entry in log.log.entries}),
     }
 

@@ -31,6 +31,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Figures
 from fencepost.systems.kafka.facts.controllers import (
     ControllerReign,
     Deed,
@@ -39,7 +40,7 @@ from fencepost.systems.kafka.facts.controllers import (
     deeds_of_nodes,
     written_by,
 )
-from fencepost.systems.kafka.figures import HandoverFigures, WritesAfterClaim
+from fencepost.systems.kafka.figures import WRITES
 
 SKIPPED: Final = Rule(
     checker="handover",
@@ -123,17 +124,17 @@ def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], eve
         f" {counts[OVERWRITTEN]} of them set {_MIGRATION}, {counts[STATE]} the state of a topic partition",
         untested=f"{len(claims)} claims, and only the controller asked ZooKeeper for anything after one",
         kept=f"earlier controllers and brokers asked for {len(deeds)} transactions after a claim, and all were refused",
-        figures=HandoverFigures(
-            refused=len(deeds) - len(written),
-            written=len(written),
-            migration_state=counts[OVERWRITTEN],
-            partition_states=counts[STATE],
-            writes=_by_writer(every),
-        ),
+        figures={
+            "refused": len(deeds) - len(written),
+            "written": len(written),
+            "migration_state": counts[OVERWRITTEN],
+            "partition_states": counts[STATE],
+            WRITES: _by_writer(every),
+        },
     )
 
 
-def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
+def _by_writer(deeds: Sequence[Deed]) -> tuple[Figures, ...]:
     """Count the transactions after each claim by who asked for them, what they did and what they checked."""
     first: dict[tuple[str, str, str, str], LogEntry] = {}
     counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -145,14 +146,14 @@ def _by_writer(deeds: Sequence[Deed]) -> tuple[WritesAfterClaim, ...]:
         first.setdefault(kind, deed.entry)
         counts[kind] += 1
     return tuple(
-        WritesAfterClaim(
-            claim=claim,
-            node=node,
-            what=what,
-            guard=guard,
-            transactions=counts[claim, node, what, guard],
-            first=f"{entry.offset:#x}",
-        )
+        {
+            "claim": claim,
+            "node": node,
+            "what": what,
+            "guard": guard,
+            "transactions": counts[claim, node, what, guard],
+            "first": f"{entry.offset:#x}",
+        }
         for (claim, node, what, guard), entry in first.items()
     )
 

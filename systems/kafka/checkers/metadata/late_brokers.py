@@ -7,16 +7,17 @@ is the later one needs no clock.
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Finding, duration, seconds
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, most
 from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
@@ -125,12 +126,18 @@ def judge_fresh(
         broken="" if oldest is None else f"{_brokers(by_node)}, the oldest {duration(oldest.age_ns)} late",
         exposed=exposed,
         kept=f"no answer was more than {duration(fresh_ns)} late",
-        counted={"stale_views": rows(lack.view.operation for lack in late)},
         figures={
-            "late_ns_max": 0 if oldest is None else oldest.age_ns,
-            "by_node": [_at_node(node, own) for node, own in sorted(by_node.items())],
+            "stale_views": number_of(lack.view.operation for lack in late),
+            "late_ns_max": most(map(_age, late)),
+            "by_node": tuple(
+                {
+                    "node": node,
+                    "stale": number_of(lack.view.operation for lack in own),
+                    "age_ns_max": most(map(_age, own)),
+                }
+                for node, own in sorted(by_node.items())
+            ),
         },
-        evidence={"late_ns_max": () if oldest is None else _rows(oldest)},
     )
 
 
@@ -214,15 +221,5 @@ def _meanwhile(fresh: Sequence[ViewAnswer], lack: Lack) -> list[ViewAnswer]:
     ]
 
 
-def _at_node(node: str, own: Sequence[Lack]) -> dict[str, Any]:
-    oldest = max(own, key=lambda lack: lack.age_ns)
-    return {
-        "node": node,
-        "stale": len(own),
-        "age_ns_max": oldest.age_ns,
-        "events": {"stale": rows(lack.view.operation for lack in own), "age_ns_max": _rows(oldest)},
-    }
-
-
-def _rows(lack: Lack) -> Rows:
-    return row(lack.known.operation), lack.view.operation.invoke_index
+def _age(lack: Lack) -> Traced[int]:
+    return Traced(lack.age_ns, (row(lack.known.operation), lack.view.operation.invoke_index))

@@ -24,11 +24,12 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.findings.finding import Doubt, Finding
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Traced, most
 from fencepost.systems.kafka.checkers.metadata.changes import UNTOUCHED, controller_risk
 from fencepost.systems.kafka.checkers.metadata.heard_log import (
     CHECKER,
@@ -92,8 +93,12 @@ def _order(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
         FROM_DISK.tally(from_disk, on_disk),
         kept=f"{entries} committed entries were told in order, to {len(logs)} listeners; logs parted"
         f" {len(parted)} times, and later leaders answered {len(later)} times",
-        counted={"answers_of_later_leaders": rows(later), "answers_that_parted": rows(parted)},
-        figures={"entries_told": entries, "entries_compared_with_disks": on_disk},
+        figures={
+            "answers_of_later_leaders": number_of(later),
+            "answers_that_parted": number_of(parted),
+            "entries_told": entries,
+            "entries_compared_with_disks": on_disk,
+        },
     )
 
 
@@ -133,7 +138,7 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
     heard: dict[int, Operation] = {}
     looked_for = 0
     behind: list[str] = []
-    latest: tuple[int, Operation, Operation] | None = None
+    lags: list[Traced[int]] = []
     for log in logs:
         own = _Named(log)
         expected = [(change, name) for change, name in named if name[0] in own.kinds]
@@ -145,8 +150,7 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
                 looked_for += 1
                 known = log.known_by[own.at[name]]
                 after_ns = (known.completed_ns or 0) - (change.completed_ns or 0)
-                if after_ns > (latest[0] if latest is not None else 0):
-                    latest = after_ns, change, known
+                lags.append(Traced(after_ns, (row(change), row(known))))
             elif name in own.in_snapshots or own.may_be_hidden(change):
                 continue
             elif reached is not None and _completed_ns(change) < _invoked_ns(reached):
@@ -156,8 +160,7 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
         if late:
             behind.append(log.name)
     at_risk = [change for change in heard.values() if risk.runs(change)]
-    lag = {} if latest is None else {"heard_after_ns_max": latest[0]}
-    evidence = {} if latest is None else {"heard_after_ns_max": (row(latest[1]), row(latest[2]))}
+    latest = most(lags)
     who = ", ".join(behind)
     return verdict(
         facts,
@@ -166,8 +169,7 @@ def _complete(logs: list[HeardLog], history: History, facts: Facts) -> Verdict:
         exposed=rows(at_risk),
         untested=UNTOUCHED if heard else NOT_HEARD.lacks,
         kept=f"each of {len(logs)} listeners was told of each of {len(heard)} acknowledged changes",
-        figures=lag,
-        evidence=evidence,
+        figures={"heard_after_ns_max": latest} if latest.value > 0 else {},
     )
 
 

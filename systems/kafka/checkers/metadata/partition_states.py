@@ -18,7 +18,7 @@ KIP-631, "Broker lease" (a broker without heartbeats is fenced); KIP-101 (leader
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import in_final, option_ns
 from fencepost.checkers.facts.servers import Incarnations
 from fencepost.checkers.findings.finding import Doubt, duration
@@ -92,7 +92,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             facts,
             TWO_LEADERS.judge(named),
             kept=f"{len({each.of for each in named})} epochs of partitions had one leader each, whoever was asked",
-            counted={"views": rows(view.operation for view in views)},
+            figures={"views": number_of(view.operation for view in views)},
         ),
         verdict(facts, WENT_BACK.judge(_epochs(views, incarnations))),
         _converge(history, views, facts),
@@ -127,8 +127,7 @@ def _converge(history: History, views: Sequence[ViewAnswer], facts: Facts) -> Ve
         DIFFER.tally((), compared),
         doubt=Doubt(Cause.UNDECIDED, doubt) if doubt else None,
         kept=f"{len(last)} brokers said the same of every partition and of who is alive",
-        figures={"nodes_without_answer": silent, "differing": len(differing)},
-        evidence={"differing": rows(view.operation for view in differing)},
+        figures={"nodes_without_answer": silent, "differing": number_of(view.operation for view in differing)},
     )
 
 

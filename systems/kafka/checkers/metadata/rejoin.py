@@ -9,8 +9,6 @@ Everything here is measured: nobody promises how quickly a quorum recovers.
 
 from typing import Final
 
-import msgspec
-
 from fencepost.checkers.facts.claims import (
     FRESH_NS,
     Landmarks,
@@ -24,12 +22,13 @@ from fencepost.checkers.facts.claims import (
     over_ns,
 )
 from fencepost.checkers.facts.clocks import overlapping, stalls_of
-from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns, epoch_subject, reigns_of
 from fencepost.checkers.facts.servers import cuts
 from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, most
 from fencepost.systems.kafka.checkers.metadata.attachment import (
     AT_ONCE_NS,
     attached_words,
@@ -38,7 +37,7 @@ from fencepost.systems.kafka.checkers.metadata.attachment import (
 )
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
-from fencepost.systems.kafka.figures import Attachment, DeposedAnswers, FaultCost, RejoinFigures
+from fencepost.systems.kafka.figures import Attachment, FaultCost
 
 CHECKER: Final = "rejoin"
 GUARANTEE: Final = "no-disruptive-rejoin"
@@ -110,44 +109,38 @@ def _cost(
     before, healed = begin_at(reigns.begins, from_ns), begin_at(reigns.begins, to_ns)
     after = begin_at(reigns.begins, max(next_ns, to_ns))
     leaderless = replaced if leader_away else None
-    cost = FaultCost(
+    began, ended = marks.at(from_ns), marks.at(to_ns)
+    healed_rows = () if healthy is None else (last_claim(healthy, to_ns).index,)
+    came_back = away if fault.certain_to_ns is not None else ()
+    lost_lead = None if healthy is None or deposed is None else (healthy, deposed)
+    return FaultCost(
         fault_id=fault.fault_id,
         fault=fault.fault,
         target=fault.target,
         nodes=fault.nodes,
-        from_ns=from_ns,
-        to_ns=to_ns,
-        leader=None if led is None else led.node,
-        epoch_before=None if led is None else led.epoch,
-        epoch_when_healed=None if healed is None else healed.epoch,
-        epoch_after=None if after is None else after.epoch,
-        leaderless_ns=None if leaderless is None else leaderless.at_ns - from_ns,
-        changes_resumed_ns=None if resumed is None else (resumed.completed_ns or 0) - from_ns,
-        came_back=away if fault.certain_to_ns is not None else (),
-        healthy_leader=None if healthy is None else healthy.node,
-        deposed_after_ns=None if healthy is None or deposed is None else over_ns(healthy, deposed, to_ns) - to_ns,
-        deposed_leaderless_ns=None if healthy is None or deposed is None else leaderless_ns(healthy, deposed),
-        deposed_epochs=0 if healthy is None or deposed is None else deposed.epoch - healthy.epoch,
+        from_ns=Traced(from_ns, began),
+        to_ns=Traced(to_ns, ended),
+        leader=None if led is None else Traced(led.node, (last_claim(led, from_ns).index,)),
+        epoch_before=None if led is None else Traced(led.epoch, _named(before)),
+        epoch_when_healed=None if healed is None else Traced(healed.epoch, _named(healed)),
+        epoch_after=None if after is None else Traced(after.epoch, _named(after)),
+        leaderless_ns=None if leaderless is None else Traced(leaderless.at_ns - from_ns, (*began, *_named(leaderless))),
+        changes_resumed_ns=None
+        if resumed is None
+        else Traced((resumed.completed_ns or 0) - from_ns, (*began, row(resumed))),
+        came_back=Traced(came_back, fault.events if came_back else ()),
+        healthy_leader=None if healthy is None else Traced(healthy.node, healed_rows),
+        deposed_after_ns=None
+        if lost_lead is None
+        else Traced(over_ns(*lost_lead, to_ns) - to_ns, (*ended, *_end(reigns, *lost_lead, to_ns, marks))),
+        deposed_leaderless_ns=None
+        if lost_lead is None
+        else Traced(leaderless_ns(*lost_lead), (*marks.since(last_certain(*lost_lead)), lost_lead[1].event)),
+        deposed_epochs=Traced(0)
+        if lost_lead is None
+        else Traced(lost_lead[1].epoch - lost_lead[0].epoch, (*healed_rows, lost_lead[1].event)),
         stalled=bool(overlapping(stalls, to_ns - FRESH_NS, to_ns + REJOIN_NS)),
     )
-    began, ended = marks.at(from_ns), marks.at(to_ns)
-    events = {
-        "from_ns": began,
-        "to_ns": ended,
-        "leader": () if led is None else (last_claim(led, from_ns).index,),
-        "epoch_before": _named(before) if led is not None else (),
-        "epoch_when_healed": _named(healed),
-        "epoch_after": _named(after),
-        "leaderless_ns": (*began, *_named(leaderless)) if leaderless is not None else (),
-        "changes_resumed_ns": () if resumed is None else (*began, row(resumed)),
-        "came_back": fault.events if cost.came_back else (),
-        "healthy_leader": () if healthy is None else (last_claim(healthy, to_ns).index,),
-    }
-    if healthy is not None and deposed is not None:
-        events["deposed_after_ns"] = (*ended, *_end(reigns, healthy, deposed, to_ns, marks))
-        events["deposed_leaderless_ns"] = (*marks.since(last_certain(healthy, deposed)), deposed.event)
-        events["deposed_epochs"] = (last_claim(healthy, to_ns).index, deposed.event)
-    return msgspec.structs.replace(cost, events={name: rows for name, rows in events.items() if rows})
 
 
 def _named(begin: EpochBegin | None) -> Rows:
@@ -156,8 +149,8 @@ def _named(begin: EpochBegin | None) -> Rows:
 
 def _doubtful(cost: FaultCost) -> bool:
     """Whether a leader that was deposed may have been deposed by a stall."""
-    late = cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS
-    return late and cost.stalled and cost.deposed_epochs < _EPOCHS_BROUGHT
+    late = cost.deposed_after_ns is not None and cost.deposed_after_ns.value > _AT_ONCE_NS
+    return late and cost.stalled and cost.deposed_epochs.value < _EPOCHS_BROUGHT
 
 
 def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
@@ -190,16 +183,16 @@ def _resumed(history: History, from_ns: int) -> Operation | None:
 
 def _verdict(
     costs: list[FaultCost],
-    after: tuple[list[Attachment], list[DeposedAnswers]],
+    after: tuple[list[Attachment], list[Figures]],
     findings: list[Finding],
     vacuous: str,
     facts: Facts,
 ) -> Verdict:
     attached, deposed = after
-    exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
+    exposed = [c for c in costs if c.healthy_leader is not None and c.came_back.value]
     stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
-    slow = [a for a in attached if a.length_ns >= AT_ONCE_NS]
-    shown = sorted(sorted(attached, key=lambda a: -a.length_ns)[:_SHOWN_MAX], key=lambda a: a.from_ns)
+    slow = [a for a in attached if a.length.value >= AT_ONCE_NS]
+    shown = sorted(sorted(attached, key=lambda a: -a.length.value)[:_SHOWN_MAX], key=lambda a: a.from_ns.value)
     return Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
@@ -207,61 +200,50 @@ def _verdict(
         broken=f"{len(findings)} of {len(exposed)} returning voters deposed a healthy leader",
         doubt=stalled if any(map(_doubtful, exposed)) else None,
         exposure=len(exposed),
+        exposed=tuple(i for c in exposed for i in c.to_ns.rows),
         exposure_of=EXPOSURE_OF,
         untested="" if exposed else vacuous,
         rules=(rule(ANOMALY, len(exposed), vacuous),),
         kept=f"{len(exposed)} voters came back, and the leader stayed",
-        figures=RejoinFigures(
-            faults=tuple(costs[:_SHOWN_MAX]),
-            leaderless_ns_max=max((c.leaderless_ns or 0 for c in costs), default=0),
-            epochs_used_max=max((_used(c) for c in costs), default=0),
-            attachments=tuple(shown),
-            deposed=tuple(deposed[:_SHOWN_MAX]),
-            attached_ns_max=max((a.length_ns for a in attached), default=0),
-            sentences=tuple(attached_words(a) for a in slow[:_SHOWN_MAX]),
-        ),
-        evidence=_evidence(costs, attached, exposed),
+        figures={
+            "faults": tuple(costs[:_SHOWN_MAX]),
+            "leaderless_ns_max": most(c.leaderless_ns for c in costs if c.leaderless_ns is not None),
+            "epochs_used_max": most(map(_used, costs)),
+            "attachments": tuple(shown),
+            "deposed": tuple(deposed[:_SHOWN_MAX]),
+            "attached_ns_max": most(a.length for a in attached),
+            "told": tuple(attached_words(a) for a in slow[:_SHOWN_MAX]),
+        },
     ).verdict(facts)
 
 
-def _evidence(costs: list[FaultCost], attached: list[Attachment], exposed: list[FaultCost]) -> dict[str, Rows]:
-    leaderless = max(costs, key=lambda c: c.leaderless_ns or 0, default=None)
-    inflated = max(costs, key=_used, default=None)
-    longest = max(attached, key=lambda a: a.length_ns, default=None)
-    stayed = "named_ns" if longest is not None and longest.followed_ns is None else "followed_ns"
-    return {
-        "exposure": tuple(i for c in exposed for i in c.events["to_ns"]),
-        "leaderless_ns_max": () if leaderless is None else leaderless.events.get("leaderless_ns", ()),
-        "epochs_used_max": ()
-        if inflated is None
-        else (*inflated.events.get("epoch_before", ()), *inflated.events.get("epoch_after", ())),
-        "attached_ns_max": () if longest is None else longest.events[stayed],
-    }
-
-
-def _used(cost: FaultCost) -> int:
-    return (cost.epoch_after or 0) - (cost.epoch_before or 0) if cost.epoch_before is not None else 0
+def _used(cost: FaultCost) -> Traced[int]:
+    before, after = cost.epoch_before, cost.epoch_after or Traced(0)
+    return Traced(0) if before is None else Traced(after.value - before.value, (*before.rows, *after.rows))
 
 
 def _finding(history: History, reigns: Reigns, cost: FaultCost) -> Finding:
     fault = next(f for f in history.faults if f.fault_id == cost.fault_id)
-    healthy = leader_at(reigns, cost.to_ns, cost.came_back)
+    came_back, from_ns, to_ns = cost.came_back.value, cost.from_ns.value, cost.to_ns.value
+    healthy = leader_at(reigns, to_ns, came_back)
     assert healthy is not None
-    begin = next_begin(reigns.begins, healthy.epoch, cost.to_ns)
+    begin = next_begin(reigns.begins, healthy.epoch, to_ns)
     assert begin is not None
     last = last_claim(healthy, begin.at_ns)
+    deposed_ns, leaderless_ns = (
+        0 if own is None else own.value for own in (cost.deposed_after_ns, cost.deposed_leaderless_ns)
+    )
     return Finding(
         anomaly=ANOMALY,
         events=(*fault.events, last.index, begin.event),
-        counted_by=cost.events["deposed_epochs"][1],
+        counted_by=cost.deposed_epochs.rows[1],
         steps=(
-            f"{', '.join(cost.came_back)} was away for {duration(cost.to_ns - cost.from_ns)} ({fault.fault}).",
+            f"{', '.join(came_back)} was away for {duration(to_ns - from_ns)} ({fault.fault}).",
             f"{healthy.node} led epoch {healthy.epoch} when it came back, and no fault touched {healthy.node}.",
-            f"{duration(cost.deposed_after_ns or 0)} later it led no more; epoch {begin.epoch} began: {begin.how}.",
-            f"{cost.deposed_epochs} epochs were used up, and nobody led for up to "
-            f"{duration(cost.deposed_leaderless_ns or 0)}.",
+            f"{duration(deposed_ns)} later it led no more; epoch {begin.epoch} began: {begin.how}.",
+            f"{cost.deposed_epochs.value} epochs were used up, and nobody led for up to {duration(leaderless_ns)}.",
         ),
-        from_ns=cost.from_ns,
+        from_ns=from_ns,
         to_ns=begin.at_ns,
-        nodes=tuple(dict.fromkeys((*cost.came_back, healthy.node))),
+        nodes=tuple(dict.fromkeys((*came_back, healthy.node))),
     )

@@ -9,19 +9,19 @@ told as such.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.figures import Figures, Traced, most, tally
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, completed
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes
 
 
-class _StaleRead(msgspec.Struct, frozen=True, kw_only=True):
+class StaleDescribe(msgspec.Struct, frozen=True, kw_only=True):
     """`read` lacks `missed`, the first such acknowledged change, which had been acknowledged `age_ns` before."""
 
     read: Operation
@@ -32,7 +32,7 @@ class _StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 class Staleness(msgspec.Struct, frozen=True, kw_only=True):
     """The stale reads, and those that may be stale; both in the order of invocation."""
 
-    stale: list[_StaleRead]
+    stale: list[StaleDescribe]
     undecided: list[Operation]
 
 
@@ -67,7 +67,7 @@ def staleness(history: History, facts: Facts, changes: MetadataChanges) -> Stale
         missed = known[question]
         if isinstance(missed, MetadataChange):
             age_ns = read.invoked_ns - completed(missed.operation)
-            judged.stale.append(_StaleRead(read=read, missed=missed.operation, age_ns=age_ns))
+            judged.stale.append(StaleDescribe(read=read, missed=missed.operation, age_ns=age_ns))
         elif not missed:
             judged.undecided.append(read)
     return judged
@@ -116,7 +116,7 @@ def _offsets(history: History, facts: Facts) -> dict[int, _Offsets]:
     return {change.invoke_index: _Offsets(own[0], own[-1]) for change, own in committed if own}
 
 
-def staleness_figures(judged: Staleness) -> dict[str, Any]:
+def staleness_figures(judged: Staleness) -> Figures:
     """Return the report's figures: how many, where, how old; and by how much each number may be too low."""
     by_node: dict[str, Staleness] = {}
     for s in judged.stale:
@@ -125,9 +125,9 @@ def staleness_figures(judged: Staleness) -> dict[str, Any]:
         by_node.setdefault(read.node, Staleness(stale=[], undecided=[])).undecided.append(read)
     oldest = max(judged.stale, key=lambda s: s.age_ns, default=None)
     return {
-        "stale_describes": len(judged.stale),
-        "undecided_describes": len(judged.undecided),
-        "stale_by_node": [_at_node(node, own) for node, own in sorted(by_node.items())],
+        "stale_describes": number_of(s.read for s in judged.stale),
+        "undecided_describes": number_of(judged.undecided),
+        "stale_by_node": tuple(_at_node(node, own) for node, own in sorted(by_node.items())),
         "stalest_describe": None
         if oldest is None
         else {
@@ -137,36 +137,26 @@ def staleness_figures(judged: Staleness) -> dict[str, Any]:
             "answered": oldest.read.result,
             "lacks": oldest.missed.value,
             "lacks_event": oldest.missed.complete_index,
-            "age_ns": oldest.age_ns,
+            "age_ns": age(oldest),
         },
     }
 
 
-def staleness_evidence(judged: Staleness) -> dict[str, Rows]:
-    """The rows behind the figures; those of the stalest answer are the change that it lacks, and its question."""
-    oldest = max(judged.stale, key=lambda s: s.age_ns, default=None)
-    return {
-        "stale_describes": rows(s.read for s in judged.stale),
-        "undecided_describes": rows(judged.undecided),
-        "stalest_describe": () if oldest is None else _age_rows(oldest),
-    }
-
-
-def _at_node(node: str, own: Staleness) -> dict[str, Any]:
-    oldest = max(own.stale, key=lambda s: s.age_ns, default=None)
+def _at_node(node: str, own: Staleness) -> Figures:
     return {
         "node": node,
-        "stale": len(own.stale),
-        "undecided": len(own.undecided),
-        "age_ns_max": 0 if oldest is None else oldest.age_ns,
-        "events": {
-            "stale": rows(s.read for s in own.stale),
-            "undecided": rows(own.undecided),
-            "age_ns_max": () if oldest is None else _age_rows(oldest),
-            "missed": tuple(dict.fromkeys(rows(s.missed for s in own.stale))),
-        },
+        "stale": number_of(s.read for s in own.stale),
+        "undecided": number_of(own.undecided),
+        "age_ns_max": most(map(age, own.stale)),
+        "missed": missed(own.stale),
     }
 
 
-def _age_rows(stale: _StaleRead) -> Rows:
-    return row(stale.missed), stale.read.invoke_index
+def age(stale: StaleDescribe) -> Traced[int]:
+    """How old the answer was: the change that it lacks, and its question."""
+    return Traced(stale.age_ns, (row(stale.missed), stale.read.invoke_index))
+
+
+def missed(stale: Sequence[StaleDescribe]) -> Traced[int]:
+    """Count the acknowledged changes that these answers lack."""
+    return tally(dict.fromkeys(rows(s.missed for s in stale)))

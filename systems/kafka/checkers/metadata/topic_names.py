@@ -16,7 +16,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import number_of, row, rows
 from fencepost.checkers.facts.positions import by_key
 from fencepost.checkers.facts.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.findings.circumstances import answered_words
@@ -24,8 +24,9 @@ from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, duration
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import Figures, Traced, most, tally
 from fencepost.systems.kafka.checkers.metadata.changes import completed
-from fencepost.systems.kafka.figures import Denied, TopicNameFigures
+from fencepost.systems.kafka.figures import Denied
 
 GUARANTEE: Final = "topic-names-linearizable"
 DENIED: Final = Rule(
@@ -108,7 +109,6 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     findings = sorted((f for name in names for f in name.false_answers()), key=lambda f: f.operations[-1].invoked_ns)
     ranked = _Explainer(history).explained(findings)
     denials = [f.operations[-1] for f in findings if f.anomaly == DENIED.anomaly]
-    denied = _denied_rows(denials, _proofs(ranked))
     answers = [answer for name in names for answer in name.answers]
     exposed = rows(o for name in names for o in name.exposed())
     of_denied, of_invented, of_twice = sorted_out((DENIED, INVENTED, TWICE), findings, 0)
@@ -121,14 +121,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             broken=f"{len(ranked)} false answers about names",
             shown=ranked[:WITNESSES_MAX],
             kept=f"{len(names)} names: every answer is explained",
-            figures=_figures(len(names), len(answers), denials, ranked),
-            evidence={
-                "names": tuple(row((name.takes or name.answers)[0]) for name in names),
-                "answers": rows(answers),
-                "denials": denied.get("denials", ()),
-                "denial_late_ns_max": denied.get("late_ns_max", ()),
-                "denials_from_ns": denied.get("from_ns", ()),
-                "denials_to_ns": denied.get("to_ns", ()),
+            figures={
+                "names": number_of((name.takes or name.answers)[0] for name in names),
+                "answers": number_of(answers),
+                **_figures(denials, _proofs(ranked)),
             },
         )
     ]
@@ -174,44 +170,30 @@ def _proofs(findings: Sequence[Finding]) -> dict[int, Operation]:
     return {f.operations[-1].invoke_index: f.operations[0] for f in findings if f.anomaly == DENIED.anomaly}
 
 
-def _figures(names: int, answers: int, denials: list[Operation], findings: Sequence[Finding]) -> TopicNameFigures:
-    proofs = _proofs(findings)
+def _figures(denials: list[Operation], proofs: dict[int, Operation]) -> Figures:
     by_node: dict[str, list[Operation]] = {}
     for denial in denials:
         by_node.setdefault(denial.node, []).append(denial)
-    return TopicNameFigures(
-        names=names,
-        answers=answers,
-        denials=len(denials),
-        denial_late_ns_max=max((_late_ns(o, proofs) for o in denials), default=0),
-        denials_from_ns=min((o.invoked_ns for o in denials), default=None),
-        denials_to_ns=max((completed(o) for o in denials), default=None),
-        by_node=tuple(_denied(node, own, proofs) for node, own in by_node.items()),
-    )
+    of_all = _denied("", denials, proofs) if denials else None
+    return {
+        "denials": number_of(denials),
+        "denial_late_ns_max": Traced(0) if of_all is None else of_all.late_ns_max,
+        "denials_from_ns": None if of_all is None else of_all.from_ns,
+        "denials_to_ns": None if of_all is None else of_all.to_ns,
+        "denied": tuple(_denied(node, own, proofs) for node, own in by_node.items()),
+    }
 
 
 def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> Denied:
+    first, last = min(denials, key=lambda o: o.invoked_ns), max(denials, key=completed)
     return Denied(
         node=node,
-        denials=len(denials),
-        from_ns=min(o.invoked_ns for o in denials),
-        to_ns=max(completed(o) for o in denials),
-        late_ns_max=max(_late_ns(o, proofs) for o in denials),
-        events=_denied_rows(denials, proofs),
+        denials=number_of(denials),
+        from_ns=Traced(first.invoked_ns, (first.invoke_index,)),
+        to_ns=Traced(completed(last), (row(last),)),
+        late_ns_max=most(Traced(_late_ns(o, proofs), (row(proofs[o.invoke_index]), o.invoke_index)) for o in denials),
+        proofs=tally(dict.fromkeys(row(proofs[o.invoke_index]) for o in denials)),
     )
-
-
-def _denied_rows(denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Rows]:
-    if not denials:
-        return {}
-    latest = max(denials, key=lambda o: _late_ns(o, proofs))
-    return {
-        "denials": tuple(row(o) for o in denials),
-        "late_ns_max": (row(proofs[latest.invoke_index]), latest.invoke_index),
-        "from_ns": (min(denials, key=lambda o: o.invoked_ns).invoke_index,),
-        "to_ns": (row(max(denials, key=completed)),),
-        "taken": tuple(dict.fromkeys(row(proofs[o.invoke_index]) for o in denials)),
-    }
 
 
 def _late_ns(denial: Operation, proofs: dict[int, Operation]) -> int:

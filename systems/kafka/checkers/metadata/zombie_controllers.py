@@ -31,18 +31,13 @@ from fencepost.checkers.findings.finding import Finding, Findings, rule
 from fencepost.checkers.leadership import NO_ACT
 from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import ACTED, FENCED, Figures, Rows, Traced
 from fencepost.systems.kafka.facts.controllers import (
     CONTROLLER,
     ControllerReign,
     committed,
     controller_reigns,
     deeds_of_nodes,
-)
-from fencepost.systems.kafka.figures import (
-    ClientChangeFigures,
-    ControllerAttempt,
-    ControllerElection,
-    ControllerFigures,
 )
 
 CHECKER: Final = "zombie-controllers"
@@ -58,14 +53,40 @@ _CLIENTS: Final = {"topic": "make topic", "remove-topic": "delete topic"}
 _SHOWN_MAX: Final = 50
 
 
+class _Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """`node`, controller of `epoch`, did `what` when `superseded_by` had begun: `refused_by` something, or it stands.
+
+    `zxid` is where ZooKeeper's log has it; `indexes` are the rows of the history that tell of it.
+    """
+
+    indexes: Rows
+    node: str
+    epoch: int
+    superseded_by: int
+    what: str
+    refused_by: str | None = None
+    zxid: str | None = None
+
+    @property
+    def figures(self) -> Figures:
+        """The attempt as a row; what is not known is left out."""
+        own = {"node": self.node, "epoch": self.epoch, "superseded_by": self.superseded_by}
+        more = {"refused_by": self.refused_by, "zxid": self.zxid}
+        return {
+            **own,
+            "what": Traced(self.what, self.indexes),
+            **{name: value for name, value in more.items() if value is not None},
+        }
+
+
 class _Deeds(msgspec.Struct, kw_only=True):
     """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other lists)."""
 
     reigns: list[ControllerReign]
-    fenced: list[ControllerAttempt] = []
-    stamped: list[ControllerAttempt] = []
-    expired: list[ControllerAttempt] = []
-    unfenced: list[ControllerAttempt] = []
+    fenced: list[_Attempt] = []
+    stamped: list[_Attempt] = []
+    expired: list[_Attempt] = []
+    unfenced: list[_Attempt] = []
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -132,8 +153,8 @@ def _client(operations: Iterable[Operation], entry: LogEntry, node: str) -> tupl
 
 def _deed(
     entry: LogEntry, node: str, own: ControllerReign, current: ControllerReign, what: str, refused_by: str | None = None
-) -> ControllerAttempt:
-    return ControllerAttempt(
+) -> _Attempt:
+    return _Attempt(
         node=node,
         epoch=own.epoch,
         superseded_by=current.epoch,
@@ -168,7 +189,7 @@ def _by_logs(deeds: _Deeds, history: History, entries: list[LogEntry]) -> None:
         later = None if epoch is None else next((other for other in epochs if other > epoch), None)
         if epoch is None or later is None:
             continue
-        deed = ControllerAttempt(
+        deed = _Attempt(
             node=event.node,
             epoch=epoch,
             superseded_by=later,
@@ -235,18 +256,17 @@ def _as_controllers(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
         ),
         kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
         f"({_counts(by)})",
-        figures=ControllerFigures(
-            controllers=len(deeds.reigns),
-            elections=tuple(
-                ControllerElection(node=r.node, epoch=r.epoch, zxid=f"{r.at:#x}", indexes=lines.rows(r.node, r.epoch))
+        figures={
+            "controllers": len(deeds.reigns),
+            "elections": tuple(
+                {"node": r.node, "epoch": r.epoch, "zxid": Traced(f"{r.at:#x}", lines.rows(r.node, r.epoch))}
                 for r in deeds.reigns[:_SHOWN_MAX]
             ),
-            attempted_but_fenced=len(deeds.fenced),
-            fenced_by={name: number for name, number in by.items() if number},
-            acted=len(deeds.stamped),
-            attempts=(*deeds.stamped, *deeds.fenced)[:_SHOWN_MAX],
-        ),
-        evidence={"attempted_but_fenced": _indexes(deeds.fenced)},
+            FENCED: _fenced(deeds.fenced),
+            "fenced_by": {name: number for name, number in by.items() if number},
+            ACTED: Traced(len(deeds.stamped)),
+            "attempts": tuple(deed.figures for deed in (*deeds.stamped, *deeds.fenced)[:_SHOWN_MAX]),
+        },
     ).verdict(facts)
     # The clients' view of the same guarantee is judged by another checker.
     return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=CONTROLLER)
@@ -265,25 +285,24 @@ def _for_clients(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
         exposure_of="changes that superseded controllers made for clients",
         untested=f"no change that a superseded controller made for a client took effect{refused}",
         rules=(rule(UNFENCED, unfenced, "no superseded controller made a change for a client"),),
-        figures=ClientChangeFigures(
-            attempted_but_fenced=expired,
-            unfenced_changes_for_clients=unfenced,
-            attempts=(*deeds.unfenced, *deeds.expired)[:_SHOWN_MAX],
-        ),
-        evidence={"attempted_but_fenced": _indexes(deeds.expired)},
+        figures={
+            FENCED: _fenced(deeds.expired),
+            "unfenced_changes_for_clients": unfenced,
+            "attempts": tuple(deed.figures for deed in (*deeds.unfenced, *deeds.expired)[:_SHOWN_MAX]),
+        },
     ).verdict(facts)
     return msgspec.structs.replace(verdict, subject=CONTROLLER)
 
 
-def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
-    return tuple(sorted({i for deed in deeds for i in deed.indexes}))
+def _fenced(deeds: Sequence[_Attempt]) -> Traced[int]:
+    return Traced(len(deeds), tuple(sorted({i for deed in deeds for i in deed.indexes})))
 
 
 def _counts(by: Mapping[str, int]) -> str:
     return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
 
 
-def _stamped_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) -> Finding:
+def _stamped_finding(history: History, deeds: _Deeds, deed: _Attempt) -> Finding:
     effect = f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}."
     return _finding(
         history,
@@ -294,7 +313,7 @@ def _stamped_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) -
     )
 
 
-def _unfenced_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) -> Finding:
+def _unfenced_finding(history: History, deeds: _Deeds, deed: _Attempt) -> Finding:
     rows = [history.events[index] for index in deed.indexes]
     answers = [e for e in rows if type(e) is OpEvent and e.type is not Outcome.INVOKE]
     steps = (
@@ -306,7 +325,7 @@ def _unfenced_finding(history: History, deeds: _Deeds, deed: ControllerAttempt) 
     return _finding(history, deeds, deed, UNFENCED, steps)
 
 
-def _finding(history: History, deeds: _Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
+def _finding(history: History, deeds: _Deeds, deed: _Attempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
     """Make the finding about one deed, with the elections of its controller and of the successor."""
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     lines = logged_elections(history)

@@ -60,7 +60,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
 def test_a_correct_quorum_passes(seed: int) -> None:
     for verdict in judged(None, seed):
         assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
-        assert verdict.exposure
+        assert verdict.tested
 
 
 def test_the_end_reads_everything_from_every_node_until_all_agree() -> None:

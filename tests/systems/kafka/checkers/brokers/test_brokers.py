@@ -5,6 +5,7 @@ import pytest
 
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict.figures import values
 from fencepost.systems.kafka.checkers import brokers
 from tests.fakes.kept_brokers import BUGS, FACTS, run_fake_brokers
 
@@ -28,7 +29,7 @@ def test_each_bug_is_found_by_its_own_name_alone(bug: str) -> None:
 def test_a_correct_run_keeps_everything_and_says_how_long_it_took() -> None:
     verdicts = brokers.check(run_fake_brokers(None, 1), FACTS)
     assert {v.validity for v in verdicts} == {Validity.VALID}
-    figures = {name: value for v in verdicts for name, value in v.figures.plain().items()}
+    figures = {name: value for v in verdicts for name, value in values(v.figures).items()}
     assert 3_200e6 <= figures["fenced_after_ns_max"] <= 3_300e6
     assert figures["served_without_controller_ns_max"] == 0
     assert figures["stopped_within_ns_max"] == 500e6
@@ -36,7 +37,7 @@ def test_a_correct_run_keeps_everything_and_says_how_long_it_took() -> None:
 
 def test_a_broker_that_served_without_a_controller_is_measured_to_its_last_answer() -> None:
     served = verdict(run_fake_brokers("served-without-controller", 1), "broker-self-fencing")
-    assert 9_700e6 < served.figures.plain()["served_without_controller_ns_max"] <= 10_000e6
+    assert 9_700e6 < values(served.figures)["served_without_controller_ns_max"] <= 10_000e6
 
 
 def test_a_system_without_brokers_gets_no_verdict() -> None:

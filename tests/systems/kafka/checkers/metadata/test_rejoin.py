@@ -53,7 +53,7 @@ def test_a_count_that_may_be_too_low_is_told_as_one() -> None:
     tale.op("describe", "k", at=(3_500, 3_501), node="b1", result=None)
     tale.op("describe", "k", at=(4_000, 4_001), node="b1", result=1)
     (one,) = attached(tale)
-    assert (one.stale_describes, one.undecided_describes) == (1, 1)
+    assert (one.stale_describes.value, one.undecided_describes.value) == (1, 1)
     assert "; at least 1 configuration reads there were stale" in attached_words(one)
 
 
