@@ -23,19 +23,41 @@ from typing import Final
 
 from fencepost.checkers.facts.evidence import number_of, rows
 from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
-CHECKER: Final = "topics"
 STAY: Final = "topics-stay-dropped"
 KEEP: Final = "topics-keep-records"
-BACK: Final = "dropped-topic-is-back"
-SERVED: Final = "dropped-record-served"
-GONE: Final = "made-topic-is-gone"
-LOST: Final = "lost-record"
+BACK: Final = Rule(
+    checker="topics",
+    guarantee=STAY,
+    anomaly="dropped-topic-is-back",
+    tested="names that were dropped for good, and that every node was asked for",
+    lacks="no name was dropped for good ten seconds before every node was asked",
+)
+SERVED: Final = Rule(
+    guarantee=STAY,
+    anomaly="dropped-record-served",
+    tested="records of topics that were dropped, and whose names were read again",
+    lacks="no topic was read whose name another topic had had",
+)
+GONE: Final = Rule(
+    guarantee=KEEP,
+    anomaly="made-topic-is-gone",
+    tested="topics that were made for good, and that every node was asked for",
+    lacks="no topic was left ten seconds before every node was asked",
+)
+LOST: Final = Rule(
+    checker="topics",
+    guarantee=KEEP,
+    anomaly="lost-record",
+    tested="acknowledged records that no drop can have taken away, of topics that were read to their end",
+    lacks="no topic with a record that had to be there was read to its end",
+)
 #: Brokers delete a topic's log, and forget it, some time after the answer.
 _BOUND_NS: Final = 10_000_000_000
 
@@ -163,22 +185,16 @@ def _stay(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
     ]
     judged = due if views.whole else []
     exposed_records = sum(len(name.dropped_with) for name, _ in read)
-    return Findings(
-        checker=CHECKER,
-        guarantee=STAY,
-        findings=[*back, *served],
+    return verdict(
+        facts,
+        BACK.tally(back, rows(drop for _, drop in judged)),
+        SERVED.tally(served, exposed_records),
         broken=f"{len(back)} dropped topics are back, and {len(served)} records of dropped topics are shown",
         doubt=_silent(views),
-        exposed=rows(drop for _, drop in judged),
-        exposure_of="names that were dropped for good, and that every node was asked for",
-        rules=(
-            rule(BACK, len(judged), "no name was dropped for good ten seconds before every node was asked"),
-            rule(SERVED, exposed_records, "no topic was read whose name another topic had had"),
-        ),
         kept=f"{len(judged)} dropped topics stayed away, and {len(read)} reads of topics whose names had been used"
         " before show nothing of the earlier ones",
         figures={"reads_of_used_names": number_of(operation for _, operation in read)},
-    ).verdict(facts)
+    )
 
 
 def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
@@ -192,21 +208,15 @@ def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
         if _ended(o) < read.invoked_ns
     ]
     lost = [_lost(record, read) for record, read, name in due if record.value not in name.shown]
-    return Findings(
-        checker=CHECKER,
-        guarantee=KEEP,
-        findings=[*gone, *lost],
+    return verdict(
+        facts,
+        LOST.tally(lost, rows(record for record, _, _ in due)),
+        GONE.tally(gone, len(there)),
         broken=f"{len(gone)} topics are gone that nobody dropped, and {len(lost)} acknowledged records are missing",
         doubt=_silent(views),
-        exposed=rows(record for record, _, _ in due),
-        exposure_of="acknowledged records that no drop can have taken away, of topics that were read to their end",
-        rules=(
-            rule(GONE, len(there), "no topic was left ten seconds before every node was asked"),
-            rule(LOST, len(due), "no topic with a record that had to be there was read to its end"),
-        ),
         kept=f"{len(there)} topics are there, with all {len(due)} records that had to be",
         figures={"topics": number_of(make for _, make in there)},
-    ).verdict(facts)
+    )
 
 
 def _silent(views: _Views) -> Doubt | None:
@@ -239,7 +249,7 @@ def _back(name: _Name, drop: Operation, views: _Views) -> Finding:
         f"Process {drop.process} dropped {name.name} through {drop.node}: acknowledged. Nobody made it again.",
         f"{duration(views.asked_ns - _ended(drop))} later {', '.join(sorted(views.lists))} know it.",
     )
-    return Finding(anomaly=BACK, operations=(*_lists(views), drop), steps=steps, key=name.name)
+    return BACK.finding(*_lists(views), drop, steps=steps, key=name.name)
 
 
 def _served(record: Operation, drop: Operation, read: Operation) -> Finding:
@@ -248,7 +258,7 @@ def _served(record: Operation, drop: Operation, read: Operation) -> Finding:
         f"After that process {drop.process} dropped {drop.key} through {drop.node}: acknowledged.",
         f"{duration(read.invoked_ns - _ended(drop))} later {read.node} shows {record.value} in a topic of that name.",
     )
-    return Finding(anomaly=SERVED, operations=(record, drop, read), steps=steps)
+    return SERVED.finding(record, drop, read, steps=steps)
 
 
 def _gone(name: _Name, make: Operation, views: _Views) -> Finding:
@@ -256,7 +266,7 @@ def _gone(name: _Name, make: Operation, views: _Views) -> Finding:
         f"Process {make.process} made {name.name} through {make.node}: acknowledged. Nobody dropped it since.",
         f"{duration(views.asked_ns - _ended(make))} later none of {', '.join(sorted(views.lists))} knows it.",
     )
-    return Finding(anomaly=GONE, operations=(*_lists(views), make), steps=steps, key=name.name)
+    return GONE.finding(*_lists(views), make, steps=steps, key=name.name)
 
 
 def _lost(record: Operation, read: Operation) -> Finding:
@@ -265,4 +275,4 @@ def _lost(record: Operation, read: Operation) -> Finding:
         f" offset {record.position}. Nobody dropped the topic since.",
         f"{read.node} shows the topic up to its end, offset {read.position}, without it.",
     )
-    return Finding(anomaly=LOST, operations=(read, record), steps=steps)
+    return LOST.finding(read, record, steps=steps)

@@ -25,7 +25,8 @@ from fencepost.checkers.facts.clocks import overlapping, stalls_of
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns, epoch_subject, reigns_of
 from fencepost.checkers.facts.servers import cuts
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, most
@@ -39,10 +40,13 @@ from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment, FaultCost
 
-CHECKER: Final = "rejoin"
-GUARANTEE: Final = "no-disruptive-rejoin"
-EXPOSURE_OF: Final = "voters that came back while another one led, untouched by faults"
-ANOMALY: Final = "disruptive-rejoin"
+DISRUPTIVE: Final = Rule(
+    checker="rejoin",
+    guarantee="no-disruptive-rejoin",
+    anomaly="disruptive-rejoin",
+    tested="voters that came back while another one led, untouched by faults",
+    lacks="no voter came back while another one led",
+)
 REJOIN_NS: Final = 5_000_000_000
 #: What comes so soon after the return is not put down to a busy machine, which would have to strike just then; nor is
 #: a jump of so many epochs, which elections take longer for: somebody brought it along.
@@ -75,7 +79,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
     findings = [_finding(history, reigns, cost) for cost in disruptive]
     deposed = deposed_answers(reigns, stale, MetadataChanges(history, facts).reads)
-    return [_verdict(costs, (attached, deposed), findings, "no voter came back while another one led", facts)]
+    return [_verdict(costs, (attached, deposed), findings, DISRUPTIVE.lacks, facts)]
 
 
 def _held(history: History) -> list[tuple[FaultSpan, int]]:
@@ -193,17 +197,14 @@ def _verdict(
     stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
     slow = [a for a in attached if a.length.value >= AT_ONCE_NS]
     shown = sorted(sorted(attached, key=lambda a: -a.length.value)[:_SHOWN_MAX], key=lambda a: a.from_ns.value)
-    return Findings(
-        checker=CHECKER,
-        guarantee=GUARANTEE,
-        findings=findings,
+    return verdict(
+        facts,
+        DISRUPTIVE.tally(findings, len(exposed)),
         broken=f"{len(findings)} of {len(exposed)} returning voters deposed a healthy leader",
         doubt=stalled if any(map(_doubtful, exposed)) else None,
         exposure=len(exposed),
         exposed=tuple(i for c in exposed for i in c.to_ns.rows),
-        exposure_of=EXPOSURE_OF,
-        untested="" if exposed else vacuous,
-        rules=(rule(ANOMALY, len(exposed), vacuous),),
+        untested=vacuous,
         kept=f"{len(exposed)} voters came back, and the leader stayed",
         figures={
             "faults": tuple(costs[:_SHOWN_MAX]),
@@ -214,7 +215,7 @@ def _verdict(
             "attached_ns_max": most(a.length for a in attached),
             "told": tuple(attached_words(a) for a in slow[:_SHOWN_MAX]),
         },
-    ).verdict(facts)
+    )
 
 
 def _used(cost: FaultCost) -> Traced[int]:
@@ -233,8 +234,7 @@ def _finding(history: History, reigns: Reigns, cost: FaultCost) -> Finding:
     deposed_ns, leaderless_ns = (
         0 if own is None else own.value for own in (cost.deposed_after_ns, cost.deposed_leaderless_ns)
     )
-    return Finding(
-        anomaly=ANOMALY,
+    return DISRUPTIVE.finding(
         events=(*fault.events, last.index, begin.event),
         counted_by=cost.deposed_epochs.rows[1],
         steps=(

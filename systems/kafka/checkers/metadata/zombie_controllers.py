@@ -27,8 +27,9 @@ import msgspec
 from fencepost.checkers.facts.acts import STAMPED
 from fencepost.checkers.facts.positions import events_of
 from fencepost.checkers.facts.reigns import logged_elections
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.leadership import NO_ACT
+from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import ACTED, FENCED, Figures, Rows, Traced
@@ -40,9 +41,20 @@ from fencepost.systems.kafka.facts.controllers import (
     deeds_of_nodes,
 )
 
-CHECKER: Final = "zombie-controllers"
-CLIENT_CHANGES: Final = "client-changes-are-fenced"
-UNFENCED: Final = "unfenced-change"
+STAMP: Final = Rule(
+    checker="zombie-controllers",
+    guarantee=NO_ACT,
+    anomaly=STAMPED,
+    tested="attempts of superseded controllers to act as controllers",
+    lacks="no write of a superseded controller that checks its epoch came as far as ZooKeeper",
+)
+UNFENCED: Final = Rule(
+    checker="zombie-controllers",
+    guarantee="client-changes-are-fenced",
+    anomaly="unfenced-change",
+    tested="changes that superseded controllers made for clients",
+    lacks="no superseded controller made a change for a client",
+)
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
 BY_EPOCH: Final = "controller-epoch"
 BY_BROKER: Final = "stale-controller-epoch"
@@ -239,21 +251,12 @@ def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
 def _as_controllers(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
     lines = logged_elections(history)
     by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER)}
-    verdict = Findings(
-        checker=CHECKER,
-        guarantee=NO_ACT,
-        findings=[_stamped_finding(history, deeds, deed) for deed in deeds.stamped],
+    judged = verdict(
+        facts,
+        STAMP.tally([_stamped_finding(history, deeds, d) for d in deeds.stamped], by[BY_EPOCH] + len(deeds.stamped)),
         broken=f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch",
         exposure=len(deeds.fenced) + len(deeds.stamped),
-        exposure_of="attempts of superseded controllers to act as controllers",
         untested=f"of {len(deeds.reigns)} controllers none tried to act as one once superseded",
-        rules=(
-            rule(
-                STAMPED,
-                by[BY_EPOCH] + len(deeds.stamped),
-                "no write of a superseded controller that checks its epoch came as far as ZooKeeper",
-            ),
-        ),
         kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
         f"({_counts(by)})",
         figures={
@@ -267,31 +270,28 @@ def _as_controllers(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
             ACTED: Traced(len(deeds.stamped)),
             "attempts": tuple(deed.figures for deed in (*deeds.stamped, *deeds.fenced)[:_SHOWN_MAX]),
         },
-    ).verdict(facts)
+    )
     # The clients' view of the same guarantee is judged by another checker.
-    return msgspec.structs.replace(verdict, weighs=verdict.cause is None, subject=CONTROLLER)
+    return msgspec.structs.replace(judged, weighs=judged.cause is None, subject=CONTROLLER)
 
 
 def _for_clients(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
     unfenced, expired = len(deeds.unfenced), len(deeds.expired)
     refused = f"; {expired} failed since its session had expired" if expired else ""
-    verdict = Findings(
-        checker=CHECKER,
-        guarantee=CLIENT_CHANGES,
-        findings=[_unfenced_finding(history, deeds, deed) for deed in deeds.unfenced],
+    judged = verdict(
+        facts,
+        UNFENCED.tally([_unfenced_finding(history, deeds, deed) for deed in deeds.unfenced], unfenced),
         broken=f"{unfenced} {'change' if unfenced == 1 else 'changes'} that superseded controllers made for clients "
         f"took effect: nothing fences them{refused}",
-        exposure=unfenced,
-        exposure_of="changes that superseded controllers made for clients",
         untested=f"no change that a superseded controller made for a client took effect{refused}",
-        rules=(rule(UNFENCED, unfenced, "no superseded controller made a change for a client"),),
+        kept="",
         figures={
             FENCED: _fenced(deeds.expired),
             "unfenced_changes_for_clients": unfenced,
             "attempts": tuple(deed.figures for deed in (*deeds.unfenced, *deeds.expired)[:_SHOWN_MAX]),
         },
-    ).verdict(facts)
-    return msgspec.structs.replace(verdict, subject=CONTROLLER)
+    )
+    return msgspec.structs.replace(judged, subject=CONTROLLER)
 
 
 def _fenced(deeds: Sequence[_Attempt]) -> Traced[int]:
@@ -308,7 +308,7 @@ def _stamped_finding(history: History, deeds: _Deeds, deed: _Attempt) -> Finding
         history,
         deeds,
         deed,
-        STAMPED,
+        STAMP,
         (effect, "A majority of the ZooKeepers has it on disk, so it took effect."),
     )
 
@@ -325,13 +325,12 @@ def _unfenced_finding(history: History, deeds: _Deeds, deed: _Attempt) -> Findin
     return _finding(history, deeds, deed, UNFENCED, steps)
 
 
-def _finding(history: History, deeds: _Deeds, deed: _Attempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
+def _finding(history: History, deeds: _Deeds, deed: _Attempt, rule: Rule, steps: tuple[str, ...]) -> Finding:
     """Make the finding about one deed, with the elections of its controller and of the successor."""
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     lines = logged_elections(history)
     indexes = (*lines.rows(old.node, old.epoch), *lines.rows(new.node, new.epoch), *deed.indexes)
-    return Finding(
-        anomaly=anomaly,
+    return rule.finding(
         events=indexes,
         steps=(
             f"ZooKeeper's transaction {old.at:#x} elected {old.node} in controller epoch {old.epoch}.",
