@@ -15,7 +15,7 @@ verdict says: anomalies, witnesses, exposure, why it was not tested, and its wor
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import msgspec
 
@@ -90,6 +90,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def lacking(self) -> str:
         """What a run lacks in which the rule could not fire."""
         return self.lacks or f"no {self.tested}"
+
+    def here(self, *, tested: str = "", lacks: str = "") -> Self:
+        """Return the rule with the words that this run's bounds, or what it lacks, give it."""
+        return msgspec.structs.replace(self, tested=tested or self.tested, lacks=lacks or self.lacks)
 
     def finding(self, *operations: Operation, steps: Iterable[str], **fields: Any) -> Finding:
         """Return a violation that these operations show, the last of which stands for it."""

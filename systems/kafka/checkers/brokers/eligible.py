@@ -25,8 +25,6 @@ PartitionReassignmentReplicas.maybeCompleteReassignment.
 
 from typing import Any, Final
 
-import msgspec
-
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
@@ -148,9 +146,7 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
         ),
         verdict(
             facts,
-            (DROPPED if read.has_eligible else msgspec.structs.replace(DROPPED, lacks=no_feature)).tally(
-                dropped, read.could_drop
-            ),
+            (DROPPED if read.has_eligible else DROPPED.here(lacks=no_feature)).tally(dropped, read.could_drop),
             doubt=gap,
             kept=f"while too few were in sync, all {read.could_drop} others that may have every record were eligible",
         ),

@@ -86,7 +86,10 @@ def judge_in_time(history: History, facts: Facts, bound: SessionBound, silences:
     stalled = Doubt(Cause.STALLED, "a broker was fenced late or never, while the harness or the machine stalled")
     return verdict(
         facts,
-        NOT_FENCED.tally(findings, exposed)._replace(chances=len(due)),
+        NOT_FENCED.here(
+            tested=f"times that an online broker reported to nobody for more than {limit} under one controller",
+            lacks=f"no online broker reported to nobody for more than {limit} under one controller",
+        ).tally(findings, len(due)),
         exposed=exposed,
         broken=f"{len(findings)} times a broker that reported to nobody for more than {limit} was not fenced",
         doubt=stalled if late and not proven else None,
@@ -184,7 +187,10 @@ def judge_self_fencing(history: History, bound: SessionBound, facts: Facts, sile
     limit = duration(bound.limit_ns)
     return verdict(
         facts,
-        SERVED.tally(findings, rows(requests)),
+        SERVED.here(
+            tested=f"operations asked of a broker that had reached no controller for more than {limit}",
+            lacks=f"no broker was asked for anything after it had reached no controller for {limit}",
+        ).tally(findings, rows(requests)),
         broken=f"{len(findings)} times a broker that reached no controller for more than {limit} still served clients,"
         f" once for {duration(longest.value)}",
         kept=f"no broker served a client {limit} after it had lost its controller",

@@ -34,7 +34,8 @@ TOO_FEW: Final = Rule(
     checker="brokers",
     guarantee="appends-need-replicas",
     anomaly="acknowledged-with-too-few",
-    tested="appends asked of a leader that is known to have had too few in-sync replicas",
+    tested="appends asked of a leader that had too few replicas in sync",
+    lacks="nothing was appended at a leader that is known to have had too few in-sync replicas",
 )
 #: How long before its line a leader may have taken a change up.
 _SLACK_NS: Final = 1_000_000_000
@@ -95,7 +96,7 @@ def judge(history: History, facts: Facts, kept: KeptInSync) -> list[Verdict]:
     return [
         verdict(
             facts,
-            TOO_FEW.tally(
+            TOO_FEW.here(tested=f"appends asked of a leader that had fewer than {least} replicas in sync").tally(
                 [_finding(short, append, least) for short, append in took], rows(append for _, append in requests)
             ),
             kept=f"{len(requests)} appends at leaders with fewer than {least} replicas in sync were not acknowledged",

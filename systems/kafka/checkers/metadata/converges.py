@@ -26,6 +26,7 @@ TWO_VIEWS: Final = Agree(
     guarantee="metadata-converges",
     anomaly="two-views-of-one-offset",
     tested="answers at an offset that another answer about the setting names",
+    lacks="no two answers name one offset",
     steps=lambda one, other: (
         f"{one.by.node} answered that {one.by.key} is {one.low}, as of offset {one.by.position}.",
         f"{other.by.node} answered that it is {other.low}, as of the same offset.",

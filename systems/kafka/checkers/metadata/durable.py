@@ -81,14 +81,14 @@ def judge(history: History, changes: MetadataChanges, incarnations: Incarnations
     figures = _figures(history, changes)
     exposed = rows(answer for answer, change in due if risk.runs(change))
     acknowledged = figures["alters_ok"].value + figures["creates_ok"].value
+    lacks = UNTOUCHED if due else "no final view was proven to be late enough"
     return verdict(
         facts,
-        *sorted_out((LOST, CONTRADICT), [*lost, *lost_names], exposed),
+        *sorted_out((LOST.here(lacks=lacks), CONTRADICT.here(lacks=lacks)), [*lost, *lost_names], exposed),
         REFUSED.tally(
             _refused_but_shown(changes), sum(o.type is Outcome.FAIL for o in history.operations if o.f == "alter")
         ),
         doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
-        untested=UNTOUCHED if due else "no final view was proven to be late enough",
         kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
         figures=figures,
     )

@@ -66,9 +66,11 @@ def judge(changes: MetadataChanges, incarnations: Incarnations, stale: Staleness
         high = high if low is None or high is None else max(low, high)
         statement = Statement(read, server, low, high, read.invoked_ns, completed(read))
         views.setdefault(server, []).append(statement._replace(because=(shown.operation,) if shown else ()))
+    judged = WENT_BACK.judge(statement for own in views.values() for statement in own)
     return verdict(
         facts,
-        WENT_BACK.judge(statement for own in views.values() for statement in own),
+        judged,
+        kept=f"{judged.number} answers went back behind no change that their node had shown",
         figures={
             "describes": number_of(changes.reads),
             "describes_across_a_restart": number_of(straddling),

@@ -122,7 +122,7 @@ def _durable(history: History, logs: _Logs, placed: Placed, counted: _Counted, f
     losable = {change.invoke_index for change in _losable(placed, logs, history, facts)}
     lost = _lost(placed, logs, history, facts)
     few = "too few logs of voters were kept whole for no majority to hold a change"
-    judged = (LOST if losable else msgspec.structs.replace(LOST, lacks=few)).judge(
+    judged = (LOST if losable else LOST.here(lacks=few)).judge(
         Fate(change, change.invoke_index in losable and risk.runs(change), lost.get(change.invoke_index))
         for change, _ in placed.items
     )

@@ -120,9 +120,9 @@ def judge_fresh(
         by_node.setdefault(lack.view.node, []).append(lack)
     return verdict(
         facts,
-        msgspec.structs.replace(
-            STALE, tested=f"answers asked for more than {duration(fresh_ns)} after a leader had changed"
-        ).tally([_stale(episode) for episode in episodes], exposed),
+        STALE.here(tested=f"answers asked for more than {duration(fresh_ns)} after a leader had changed").tally(
+            [_stale(episode) for episode in episodes], exposed
+        ),
         broken="" if oldest is None else f"{_brokers(by_node)}, the oldest {duration(oldest.age_ns)} late",
         exposed=exposed,
         kept=f"no answer was more than {duration(fresh_ns)} late",
