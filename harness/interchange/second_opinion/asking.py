@@ -48,6 +48,10 @@ TOOLS: Final[Mapping[str, Tool]] = {
 }
 
 
+#: The model whose parameter the tools know.
+_WITH_PERMITS: Final = "semaphore"
+
+
 def commands_of(given: Sequence[str]) -> dict[str, str]:
     """Read `NAME=COMMAND` of each `--also-command`; raise UsageError for another shape."""
     commands = {}
@@ -95,6 +99,8 @@ def _ask(name: str, question: ToolQuestion, time_limit_s: float, command: str | 
     stands, hint = ToolStanding.SKIPPED, ""
     try:
         check_asked(name, question.model, question.guarantee)
+        if question.parameter and question.model != _WITH_PERMITS:
+            raise ToolSkip(f"it has no {question.model} that holds {question.parameter} at first", "use --initial")
         answer = tool.ask(question, time_limit_s, command)
         stands = standing(question.validity, answer.validity)
     except ToolSkip as skip:

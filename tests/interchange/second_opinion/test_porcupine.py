@@ -123,6 +123,8 @@ def test_it_agrees_on_known_verdicts() -> None:
         found = read_edn(io.BytesIO(edn(*said).encode()), "a.edn", model=model)
         family = found.family
         validity = Validity.VALID if wanted == "valid" else Validity.INVALID
+        if family.parameter and family.name != "semaphore":
+            continue
         if family.name not in MODELS or "drain" in {op.f for op in found.history.operations}:
             continue
         asked_about += 1
