@@ -7,7 +7,6 @@ a view of the history (what answers said of which thing, each as an interval whe
     GivenOnce      nothing is given to two
     Agree          all who speak of one thing say the same of it
     Survives       what was acknowledged, and then put at risk, is in the final view
-    WithinBound    nothing takes longer than its bound while nothing disturbs it
 
 A shape goes over its view once, and yields the violations and every chance to find one. From these two follows what a
 verdict says: anomalies, witnesses, exposure, why it was not tested, and its words. A rule of no shape is a plain
