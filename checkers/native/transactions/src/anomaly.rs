@@ -74,7 +74,7 @@ fn misses_own(anomaly: &Anomaly, input: &Input<'_>, are_lists: bool) -> bool {
     let before = input.ops(anomaly.transactions[0] as usize).start..op;
     let own: Vec<i64> =
         before.filter(|&m| input.kind[m] == WRITE && input.key[m] == input.key[op]).map(|m| input.value[m]).collect();
-    !own.is_empty() && !(are_lists && input.list(op).ends_with(&own))
+    !(own.is_empty() || are_lists && input.list(op).ends_with(&own))
 }
 
 /// One step of a cycle: `from` precedes `to`. For dependencies, what shows it: the micro-operations of `from` and of
