@@ -58,6 +58,10 @@ class _Row(NamedTuple):
     seen_by: tuple[Operation, Call] | None = None
 
 
+#: A row that stands as it was met; of its five parts a `_Row` has the names.
+_Plain = tuple[Operation, Call, int, int, tuple[Operation, Call] | None]
+
+
 def search(
     model: Steps,
     subjects: Mapping[S, Calls],
@@ -96,21 +100,21 @@ def _searched(
     kinds: dict[Hashable, int] = {}
     calls: list[Call] = []
     first: list[Operation] = []
-    rows: list[_Row] = []
+    rows: list[_Plain] = []
     subject, kind, invoked, returned = list[int](), list[int](), list[int](), list[int]()
     for at, own in enumerate(subjects.values()):
-        for row in _reduced(model, own):
-            _, call, begin, end, _ = row
+        reduced = _reduced(model, own)
+        rows += reduced
+        subject += [at] * len(reduced)
+        for op, call, begin, end, _ in reduced:
             number = kinds.setdefault(same(call), len(calls))
             if number == len(calls):
                 calls.append(call)
-                first.append(row[0])
-            rows.append(row)
-            subject.append(at)
+                first.append(op)
             kind.append(number)
             invoked.append(begin)
             returned.append(end)
-    is_read = model.reads_only if isinstance(model, Kind) else lambda call: call.f in model.reads
+    is_read = model.reads_only if isinstance(model, Kind) else lambda call: call[0] in model.reads
     results = _core.check_model(
         subject,
         kind,
@@ -131,18 +135,21 @@ def _searched(
     return {
         one: Answer(
             result,
-            [rows[i].op for i in result.order],
-            None if result.failed is None else (refused := rows[result.failed]).seen_by or (refused.op, refused.call),
-            [rows[i].op for i in result.open],
+            [rows[i][0] for i in result.order],
+            None if result.failed is None else rows[result.failed][4] or rows[result.failed][:2],
+            [rows[i][0] for i in result.open],
         )
         for one, result in zip(subjects, results, strict=True)
     }
 
 
-def _reduced(model: Steps, calls: Calls) -> list[_Row]:
-    rows = [_Row(op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1) for op, call in calls]
-    if not isinstance(model, Kind) or all(row.returned >= 0 for row in rows):
-        return rows
+def _reduced(model: Steps, calls: Calls) -> Sequence[_Plain]:
+    plain: list[_Plain] = [
+        (op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1, None) for op, call in calls
+    ]
+    if not isinstance(model, Kind) or all(is_ok(op) for op, _ in calls):
+        return plain
+    rows = [_Row(*row) for row in plain]
     while True:
         makers: dict[Hashable, int] = {}
         seen: dict[Hashable, _Row] = {}

@@ -82,10 +82,11 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
 
     Cost: that of the native search, which calls `step` once for each state and call that it meets.
     """
-    groups: dict[Hashable, list[tuple[Operation, Call]]] = {}
+    groups: dict[Hashable, list[tuple[Operation, Any]]] = {}
     key = getattr(model, "key", None)
     for op in not_failed(history.operations):
-        call = Call(op.f, op.value, op.result if is_ok(op) else UNKNOWN)
+        # In place of a `Call`, which takes longer to make than to ask about.
+        call = (op.f, op.value, op.result if is_ok(op) else UNKNOWN)
         groups.setdefault(op.key if key is None else (op.key, _key_of(name, key, op)), []).append((op, call))
     answers = _Asked(name, model).search(groups, facts.budget) if groups else {}
     flaws = [_flaw(name, answer) for answer in answers.values() if answer.failed is not None]

@@ -95,7 +95,8 @@ class FencedTwin(OwnerTwin):
     def moves(self, state: Any, f: str, value: Any) -> Iterable[Move]:
         holder, last = state
         if f == "acquire" and holder == -1:
-            for token in range(last + 1, NUMBERS):
+            # What is bent may be beyond what is drawn.
+            for token in range(last + 1, NUMBERS + 4):
                 yield token, (value, token)
         if f == "release" and holder == value:
             yield None, (-1, last)
