@@ -24,15 +24,15 @@ from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
     HelpExample(
-        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --budget 10m",
+        "fencepost gate docs/how-to/policy.toml --candidate 1.0.0 --baseline 1.0.0 --budget 10m",
         "Hold the example system to a small policy",
     ),
     HelpExample(
-        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 -O defect=stale-reads",
+        "fencepost gate docs/how-to/policy.toml --candidate 1.0.0 --baseline 1.0.0 -O defect=stale-reads",
         "The same with a defect switched on: red",
     ),
     HelpExample(
-        "fencepost gate docs/how-to/policy.toml --candidate 0.1.0 --baseline 0.1.0 --resume",
+        "fencepost gate docs/how-to/policy.toml --candidate 1.0.0 --baseline 1.0.0 --resume",
         "Go on where a gate was stopped or killed",
     ),
 )

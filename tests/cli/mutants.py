@@ -199,7 +199,7 @@ FORMS: Final = {
     "campaign": Form(files=_campaign, commands=(("campaign", "{}/nightly.toml", *_NO_RUN),)),
     "policy": Form(
         files=_policy,
-        commands=(("gate", "{}/policy.toml", "--candidate", "0.1.0", "--baseline", "0.1.0", *_NO_RUN),),
+        commands=(("gate", "{}/policy.toml", "--candidate", "1.0.0", "--baseline", "1.0.0", *_NO_RUN),),
     ),
 }
 

@@ -39,7 +39,7 @@ _DEFECT: Final = _KILL + 'system_options = { defect = "forgets" }\n'
 def _words(tmp_path: Path, policy: str, *more: str) -> list[str]:
     path = tmp_path / "policy.toml"
     path.write_text(policy)
-    flags = ("--candidate", "0.1.0", "--budget", "4m", "--jobs", "2", "--seed", "3")
+    flags = ("--candidate", "1.0.0", "--budget", "4m", "--jobs", "2", "--seed", "3")
     return command("gate", str(path), *flags, "--results", str(tmp_path / "results"), *more)
 
 

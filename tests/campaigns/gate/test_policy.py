@@ -38,7 +38,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 
 def test_the_documented_policy_makes_a_gate() -> None:
-    gate = plan_gate(DOCS / "how-to" / "policy.toml", Candidate(name="0.1.0", baseline="0.1.0"))
+    gate = plan_gate(DOCS / "how-to" / "policy.toml", Candidate(name="1.0.0", baseline="1.0.0"))
     cells = {cell.name: cell for cell in gate.checked.cells}
     assert list(cells) == ["leader cut off", "leader paused", "canary: stale reads", "leader cut off (baseline)"]
     cut, baseline = cells["leader cut off"], cells["leader cut off (baseline)"]
@@ -50,13 +50,13 @@ def test_the_documented_policy_makes_a_gate() -> None:
 
 def test_candidate_options_reach_the_candidate_alone(tmp_path: Path) -> None:
     path = write(tmp_path, PLAN + CELL + CANARY + BUDGET)
-    gate = plan_gate(path, Candidate(name="0.1.0", baseline="0.1.0", options={"defect": "stale-reads"}))
+    gate = plan_gate(path, Candidate(name="1.0.0", baseline="1.0.0", options={"defect": "stale-reads"}))
     options = {cell.name: cell.plan.system_options for cell in gate.checked.cells}
     assert options["cut"] == {"defect": "stale-reads"} and options["cut (baseline)"] == {}
 
 
 def test_a_pair_has_one_seed() -> None:
-    gate = plan_gate(DOCS / "how-to" / "policy.toml", Candidate(name="0.1.0", baseline="0.1.0"))
+    gate = plan_gate(DOCS / "how-to" / "policy.toml", Candidate(name="1.0.0", baseline="1.0.0"))
     (side,) = (cell for cell in gate.checked.cells if cell.seeds_of)
     assert seed_of(7, side.seeds_of, 2) == seed_of(7, gate.policy.budgets[0].cell, 2)
 
@@ -108,14 +108,14 @@ def test_a_wrong_policy_is_refused_and_nothing_is_written(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, results = write(tmp_path, text), tmp_path / "results"
-    words = ["gate", str(path), "--candidate", "0.1.0", "--results", str(results)]
-    assert main([*words, *(["--baseline", "0.1.0"] if "[[budget]]" in text else [])]) == 254
+    words = ["gate", str(path), "--candidate", "1.0.0", "--results", str(results)]
+    assert main([*words, *(["--baseline", "1.0.0"] if "[[budget]]" in text else [])]) == 254
     assert message in capsys.readouterr().err
     assert not results.exists()
 
 
 def test_budgets_and_a_baseline_belong_together(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"line 15: budget 1: a budget compares with a baseline"):
-        plan_gate(write(tmp_path, PLAN + CELL + CANARY + BUDGET), Candidate(name="0.1.0"))
+        plan_gate(write(tmp_path, PLAN + CELL + CANARY + BUDGET), Candidate(name="1.0.0"))
     with pytest.raises(UsageError, match="the policy has no budget"):
-        plan_gate(write(tmp_path, PLAN + CELL + CANARY), Candidate(name="0.1.0", baseline="0.1.0"))
+        plan_gate(write(tmp_path, PLAN + CELL + CANARY), Candidate(name="1.0.0", baseline="1.0.0"))
