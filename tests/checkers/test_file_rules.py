@@ -73,11 +73,7 @@ ORDERS: Final = tuple(
     if lists or name in ("no-schedule-realtime", "no-serial-order-process", "no-serial-order-realtime")
 )
 #: What is left over of an object's history that no order explains; a small history always has a better name.
-LEFT_OVER: Final = tuple(
-    LastResort(checker, "non-linearizable")
-    for checker in registry.FILE_CHECKERS
-    if checker not in ("kafka-log", "list-append", "rw-register", "user-model")
-)
+LEFT_OVER: Final = tuple(LastResort(checker, "non-linearizable") for checker in OBJECTS)
 #: In lists, whoever read a version that lacks an append read a list that the append comes after: that order alone makes
 #: the circle, without the process.
 WITHOUT_PROCESS: Final = LastResort("list-append", "observed-transaction-vanishes-process")
@@ -127,6 +123,14 @@ def _transactions(*, lists: bool) -> Iterator[Judged]:
         yield "list-append" if lists else "rw-register", verdict.rules, found
 
 
+def _answers() -> Iterator[Judged]:
+    for model, lines in (
+        ("unique-ids", both("0 generate nil -> 1", "1 generate nil -> 1")),
+        ("bank-totals", both("0 read nil -> {:a 1 :b 2}", "0 read nil -> {:a 1 :b 3}", "0 read nil -> {:a -1 :b 4}")),
+    ):
+        yield from map(_word, judged_file(lines, model).verdicts)
+
+
 def _users_model() -> Iterator[Judged]:
     for answer in (1, 2):
         lines = both("0 push 1", "0 push 2", f"1 pop nil -> {answer}")
@@ -136,6 +140,7 @@ def _users_model() -> Iterator[Judged]:
 #: What is planted, by the checkers that it is planted for.
 POOLS: Final[dict[tuple[str, ...], Callable[[], Iterator[Judged]]]] = {
     OBJECTS: _objects,
+    ("bank-totals", "unique-ids"): _answers,
     ("kafka-log",): _kafka,
     ("list-append",): partial(_transactions, lists=True),
     ("rw-register",): partial(_transactions, lists=False),
