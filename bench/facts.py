@@ -6,7 +6,7 @@ import time
 from typing import Any, Final
 
 from bench.figure import Figure, peak_mb
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,

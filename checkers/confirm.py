@@ -13,9 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.impossible import PROOF as ANSWER
-from fencepost.checkers.findings.impossible import Impossible, impossible_answers, nothing_impossible, set_aside
+from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.objects.collections import Set
 from fencepost.checkers.objects.kind import Kind
 from fencepost.checkers.objects.models import MODELS, model_of
@@ -28,6 +26,8 @@ from fencepost.checkers.transactions.history import IMPOSSIBLE_IN_LISTS, IMPOSSI
 from fencepost.checkers.transactions.history import encode as encode_transactions
 from fencepost.checkers.transactions.proof import CycleProof, CycleStep, ListProof, NativeAnomaly, RegisterProof
 from fencepost.checkers.transactions.weak_isolation import CommitCircle, CommitStep, is_circle
+from fencepost.checkers.violations.impossible import PROOF as ANSWER
+from fencepost.checkers.violations.impossible import Impossible, impossible_answers, nothing_impossible, set_aside
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Validity, VerdictProof

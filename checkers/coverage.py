@@ -17,11 +17,11 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from fencepost.checkers.facts.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
-from fencepost.checkers.facts.evidence import merged, number_of, row, within
-from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
-from fencepost.checkers.facts.servers import Act, OwnEnd, away, unexplained_ends, unproven_acts
-from fencepost.checkers.findings.finding import Doubt, conclude, duration, rule
+from fencepost.checkers.derived.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
+from fencepost.checkers.derived.evidence import merged, number_of, row, within
+from fencepost.checkers.derived.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
+from fencepost.checkers.derived.servers import Act, OwnEnd, away, unexplained_ends, unproven_acts
+from fencepost.checkers.violations.finding import Doubt, conclude, duration, rule
 from fencepost.harness.base.errors import own_end
 from fencepost.harness.history import (
     BROKEN_SERVER,

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.newest import Newest
-from fencepost.checkers.facts.reigns import LeaderSample
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, describe, duration, few_of_each, rule
+from fencepost.checkers.derived.evidence import row, rows
+from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.reigns import LeaderSample
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, describe, duration, few_of_each, rule
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Guarantee, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows

@@ -53,7 +53,7 @@ ALLOWED: Final = (
     (r"controllers?", r"harness/runtime/linux/cgroup\.py", "the kernel's word for a part of a cgroup"),
     (
         r".*([Bb]roker|BROKER|[Tt]opic|controller).*",
-        r"checkers/(log|facts)/.*|workloads/log\.py|harness/history/effects\.py|harness/plugins/(registry|judged)\.py"
+        r"checkers/(log|derived)/.*|workloads/log\.py|harness/history/effects\.py|harness/plugins/(registry|judged)\.py"
         r"|harness/report/(leaders|page)\.py|harness/verdict/(fact_tables|figures|figure_rows)\.py",
         "of partitions of a log, as recorded verdicts and their pages name them",
     ),

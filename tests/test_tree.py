@@ -138,9 +138,9 @@ def _raw_events(text: str) -> set[str]:
 
 
 def test_facts_are_derived_in_one_place() -> None:
-    """Only `checkers/facts`, and a leaf's `facts`, read what claims, reigns, stops and stalls are derived from."""
+    """Only `checkers/derived`, and a leaf's `facts`, read what claims, reigns, stops and stalls are derived from."""
     reading = {path: _raw_events(text) for path, text in _sources().items()}
-    facts = {path: raw for path, raw in reading.items() if path.startswith("checkers/facts/")}
+    facts = {path: raw for path, raw in reading.items() if path.startswith("checkers/derived/")}
     assert frozenset().union(*facts.values()) == RAW
     outside = {p: raw for p, raw in reading.items() if p.startswith(tuple(f"{r}/" for r in READ_FACTS)) and raw}
     assert outside.keys() <= facts.keys(), outside

@@ -15,7 +15,7 @@ _HEAD: Final = """\
 # Tables of facts
 
 A run's folder holds one Parquet file for each table in `facts/`, of the same form for every run. They are derived from
-the history by one function (`checkers/facts/derive.py`, and those that a leaf brings); `fencepost check RUN` derives
+the history by one function (`checkers/derived/derive.py`, and those that a leaf brings); `fencepost check RUN` derives
 them again, and the [warehouse](../how-to/many-runs-on-spark.md) does so for any number of runs.
 
 - Each row of a run has `run_id` first: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.

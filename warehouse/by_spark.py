@@ -24,8 +24,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, conclude, no_chance, too_few
 from fencepost.checkers.tables.operations import COLUMNS, BadRow, Operations, judged, key_number, rows_of
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, conclude, no_chance, too_few
 from fencepost.harness.base.errors import HarnessError, MalformedHistory
 from fencepost.harness.history import OpEvent, broken_rule
 from fencepost.harness.interchange.formats.family import choose

@@ -11,8 +11,8 @@ etcd "can provide the same semantics".
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.finding import Finding, Findings, rule
+from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.violations.finding import Finding, Findings, rule
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 

@@ -16,9 +16,9 @@ Source: KIP-30, section Public Interfaces, Storage (put: "error if the key exist
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import by_key
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, one_of_each_first, rule, seconds
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import by_key
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, one_of_each_first, rule, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict

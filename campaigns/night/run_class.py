@@ -166,7 +166,7 @@ def lag_ns_of(document: dict[str, Any] | None) -> int:
 
 
 def stalled_by(document: dict[str, Any] | None) -> str:
-    """Who stalled in the main phase, as `checkers.facts.clocks.stalled_by` says it; empty where nobody did."""
+    """Who stalled in the main phase, as `checkers.derived.clocks.stalled_by` says it; empty where nobody did."""
     return next((f[STALLED_BY] for f in _coverage(document) if f.get(STALLED_BY)), "")
 
 

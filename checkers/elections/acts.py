@@ -13,8 +13,8 @@ from collections import Counter
 from typing import Any, Final
 
 from fencepost.checkers.elections.terms import TermEnd, Terms, named, position_of, token_of
-from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 RESIGNED: Final = Rule(

@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.derived.evidence import number_of, row
 from fencepost.checkers.elections.terms import Belief, Terms, token_of
-from fencepost.checkers.facts.evidence import number_of, row
-from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import NothingOlder, says
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, most
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencepost.checkers.elections.terms import Terms, token_of
-from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 UNSURE: Final = Rule(

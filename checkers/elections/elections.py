@@ -28,6 +28,8 @@ from typing import Final, Unpack
 
 import msgspec
 
+from fencepost.checkers.derived.evidence import number_of, numbers_of, rows
+from fencepost.checkers.derived.positions import option_ns, weak_reads
 from fencepost.checkers.elections import confirmations, recovery, unknown_campaigns
 from fencepost.checkers.elections.acts import (
     RESIGNED,
@@ -48,11 +50,9 @@ from fencepost.checkers.elections.beliefs import (
     went_back,
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.facts.evidence import number_of, numbers_of, rows
-from fencepost.checkers.facts.positions import option_ns, weak_reads
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Finding, one_of_each_first, seconds
 from fencepost.checkers.rules import GivenOnce, Judged, More, NothingOlder, Rule, says, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, Finding, one_of_each_first, seconds
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, total

@@ -16,9 +16,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.facts.positions import weak_reads
-from fencepost.checkers.findings.finding import (
+from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import weak_reads
+from fencepost.checkers.storage.sets import SetHistory, counted_in
+from fencepost.checkers.violations.finding import (
     WITNESSES_MAX,
     Doubt,
     Finding,
@@ -27,7 +28,6 @@ from fencepost.checkers.findings.finding import (
     rule,
     seconds,
 )
-from fencepost.checkers.storage.sets import SetHistory, counted_in
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict

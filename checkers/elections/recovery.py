@@ -10,8 +10,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.findings.finding import Finding, duration, seconds
 from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 

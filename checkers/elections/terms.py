@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.positions import final_reads, write_position
+from fencepost.checkers.derived.evidence import row
+from fencepost.checkers.derived.positions import final_reads, write_position
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 

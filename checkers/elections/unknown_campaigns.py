@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.elections.terms import Terms
-from fencepost.checkers.findings.finding import Finding, seconds
 from fencepost.checkers.rules import Judged, Rule
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 WON_LATE: Final = Rule(

@@ -34,7 +34,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import (
+from fencepost.checkers.derived.acts import (
     ACKNOWLEDGED,
     LOST,
     NOT_SERVING,
@@ -48,14 +48,14 @@ from fencepost.checkers.facts.acts import (
     code_of,
     find_acts,
 )
-from fencepost.checkers.facts.claims import Landmarks, claim_figures
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.facts.positions import CURRENT, ok_writes, view_position, write_position
-from fencepost.checkers.facts.reigns import FirstClaim, Reigns, leaders_by_epoch, reigns_of, subjects
-from fencepost.checkers.facts.servers import SizedBelief, sized_beliefs
-from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, duration, rule, seconds, shown
+from fencepost.checkers.derived.claims import Landmarks, claim_figures
+from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import CURRENT, ok_writes, view_position, write_position
+from fencepost.checkers.derived.reigns import FirstClaim, Reigns, leaders_by_epoch, reigns_of, subjects
+from fencepost.checkers.derived.servers import SizedBelief, sized_beliefs
 from fencepost.checkers.leadership import self_fencing
+from fencepost.checkers.violations.circumstances import answered_words
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, duration, rule, seconds, shown
 from fencepost.harness.history import Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import ACTED, ASKED, FENCED, SERVED, STALE_ANSWERS, UNKNOWN, Figures

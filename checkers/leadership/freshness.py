@@ -1,7 +1,7 @@
 """Fresh reads: an answer must contain every write of its key that was acknowledged before the read was invoked.
 
 The store's own positions (revision, zxid) decide this without a search: an answer cannot contain a write that stands
-behind the answer's position (`checkers.facts.versions`). If such a write was acknowledged before the read was
+behind the answer's position (`checkers.derived.versions`). If such a write was acknowledged before the read was
 invoked, no order explains the answer. Other checkers look for answers that are too new, and for values that nobody
 wrote.
 
@@ -21,13 +21,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import find_acts
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.facts.positions import CURRENT, ok_writes, write_position
-from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.facts.versions import JudgedReads, StaleRead, Views, find_stale, superseded_reign
-from fencepost.checkers.findings.circumstances import RENUMBERED, answered_words, epoch_words, renumbered
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
+from fencepost.checkers.derived.acts import find_acts
+from fencepost.checkers.derived.evidence import number_of, row, rows
+from fencepost.checkers.derived.positions import CURRENT, ok_writes, write_position
+from fencepost.checkers.derived.reigns import first_subject, reigns_of
+from fencepost.checkers.derived.versions import JudgedReads, StaleRead, Views, find_stale, superseded_reign
+from fencepost.checkers.violations.circumstances import RENUMBERED, answered_words, epoch_words, renumbered
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tallies

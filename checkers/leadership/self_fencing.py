@@ -26,11 +26,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.claims import Landmarks
-from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.facts.reigns import LeaderSample, Reign, Reigns
-from fencepost.checkers.facts.servers import Cut, cuts, possibly_stopped
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.derived.claims import Landmarks
+from fencepost.checkers.derived.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
+from fencepost.checkers.derived.reigns import LeaderSample, Reign, Reigns
+from fencepost.checkers.derived.servers import Cut, cuts, possibly_stopped
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, duration, rule
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally

@@ -14,9 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, row
-from fencepost.checkers.facts.reigns import Reigns, first_subject, reigns_of
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Doubt, Findings, rule
+from fencepost.checkers.derived.evidence import number_of, row
+from fencepost.checkers.derived.reigns import Reigns, first_subject, reigns_of
 from fencepost.checkers.leases.exposure import (
     keep_alives_after_an_end,
     keep_alives_in_doubt,
@@ -37,6 +36,7 @@ from fencepost.checkers.leases.findings import (
 from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, leases_of, looks_of
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, Findings, rule
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, tallies, tally

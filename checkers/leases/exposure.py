@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final
 
-from fencepost.checkers.facts.evidence import Intervals, row, rows
+from fencepost.checkers.derived.evidence import Intervals, row, rows
 from fencepost.checkers.leases.findings import JudgedLease, asked_after, end_of
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import LookAtKeys

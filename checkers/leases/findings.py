@@ -15,10 +15,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, row
-from fencepost.checkers.findings.finding import Finding, duration, seconds, shown
+from fencepost.checkers.derived.evidence import Intervals, row
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, Renewal
+from fencepost.checkers.violations.finding import Finding, duration, seconds, shown
 from fencepost.harness.history import Operation
 
 REVOKED: Final = "live-lease-revoked"

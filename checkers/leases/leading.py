@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.claims import Landmarks
-from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns
-from fencepost.checkers.findings.finding import duration, seconds
+from fencepost.checkers.derived.claims import Landmarks
+from fencepost.checkers.derived.reigns import EpochBegin, Reign, Reigns
 from fencepost.checkers.leases.findings import LeaseFinding
+from fencepost.checkers.violations.finding import duration, seconds
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict.figures import Rows
 

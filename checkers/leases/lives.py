@@ -16,10 +16,17 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.clocks import FastestClock, OwnTime
-from fencepost.checkers.facts.evidence import Intervals, merged
-from fencepost.checkers.facts.reigns import EpochBegin, NamedEpochs, Reigns, log_delay_ns, logged_elections, statements
-from fencepost.checkers.facts.servers import changes_ns, stopped
+from fencepost.checkers.derived.clocks import FastestClock, OwnTime
+from fencepost.checkers.derived.evidence import Intervals, merged
+from fencepost.checkers.derived.reigns import (
+    EpochBegin,
+    NamedEpochs,
+    Reigns,
+    log_delay_ns,
+    logged_elections,
+    statements,
+)
+from fencepost.checkers.derived.servers import changes_ns, stopped
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, Renewal
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History

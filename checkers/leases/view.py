@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import CURRENT_MODES
+from fencepost.checkers.derived.positions import CURRENT_MODES
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 

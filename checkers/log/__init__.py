@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.partitions import PartitionView, partitions
-from fencepost.checkers.facts.servers import Risk
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.partitions import PartitionView, partitions
+from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, rule
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import PARTITIONS

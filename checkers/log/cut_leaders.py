@@ -1,10 +1,10 @@
 """What nodes did that led a partition when they were cut off from every majority of voters."""
 
-from fencepost.checkers.facts.claims import Landmarks, end_rows
-from fencepost.checkers.facts.evidence import number_of, row
-from fencepost.checkers.facts.partitions import PartitionView
-from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.facts.servers import Cut, cuts
+from fencepost.checkers.derived.claims import Landmarks, end_rows
+from fencepost.checkers.derived.evidence import number_of, row
+from fencepost.checkers.derived.partitions import PartitionView
+from fencepost.checkers.derived.reigns import Reign, Reigns
+from fencepost.checkers.derived.servers import Cut, cuts
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Figures, Traced, tally

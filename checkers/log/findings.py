@@ -20,8 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from fencepost.checkers.facts.partitions import PartitionRow, PartitionView
-from fencepost.checkers.findings.finding import Finding, by, seconds
+from fencepost.checkers.derived.partitions import PartitionRow, PartitionView
+from fencepost.checkers.violations.finding import Finding, by, seconds
 from fencepost.harness.history import Operation, Outcome
 
 

@@ -23,9 +23,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, row
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.finding import (
+from fencepost.checkers.derived.evidence import number_of, row
+from fencepost.checkers.derived.positions import is_ok
+from fencepost.checkers.log.kafka_moves import Moved, MovedRecord, all_moved, polls, read_answer
+from fencepost.checkers.violations.finding import (
     WITNESSES_MAX,
     Doubt,
     Finding,
@@ -34,9 +35,8 @@ from fencepost.checkers.findings.finding import (
     one_of_each_first,
     rule,
 )
-from fencepost.checkers.findings.impossible import judges_answers, unreadable
-from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.log.kafka_moves import Moved, MovedRecord, all_moved, polls, read_answer
+from fencepost.checkers.violations.impossible import judges_answers, unreadable
+from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 

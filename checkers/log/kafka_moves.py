@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.impossible import integer, is_same, named, something, unanswered, wrong
+from fencepost.checkers.derived.positions import is_ok
+from fencepost.checkers.violations.impossible import integer, is_same, named, something, unanswered, wrong
 from fencepost.harness.history import Operation, Value
 
 _MOVES: Final = frozenset({"send", "poll", "txn"})

@@ -1,8 +1,8 @@
 """Zombie brokers: superseded leaders of topic partitions that went on, and what became of their answers.
 
 The subject is the topic partition ("p0"), and its epochs are leader epochs. Polls show who led and when
-(`checkers.facts.partitions`); `checkers.facts.reigns` defines reigns, claims and supersession, and
-`checkers.facts.partitions` sorts the requests.
+(`checkers.derived.partitions`); `checkers.derived.reigns` defines reigns, claims and supersession, and
+`checkers.derived.partitions` sorts the requests.
 
 A superseded leader breaks the guarantee if what it acknowledged, or showed as committed, is gone. Its reads may be
 stale on every Kafka: that is a figure. Brokers that were cut off from every majority of voters have figures on how long
@@ -13,10 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.acts import LOST
-from fencepost.checkers.facts.claims import Landmarks, claim_figures
-from fencepost.checkers.facts.evidence import number_of, numbers_of, row, rows
-from fencepost.checkers.facts.partitions import (
+from fencepost.checkers.derived.acts import LOST
+from fencepost.checkers.derived.claims import Landmarks, claim_figures
+from fencepost.checkers.derived.evidence import number_of, numbers_of, row, rows
+from fencepost.checkers.derived.partitions import (
     VANISHED,
     PartitionAct,
     PartitionDeeds,
@@ -26,10 +26,10 @@ from fencepost.checkers.facts.partitions import (
     partitions,
     reigns_of_partitions,
 )
-from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule, seconds
+from fencepost.checkers.derived.reigns import Reign, Reigns
 from fencepost.checkers.log.cut_leaders import cut_leaders
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
+from fencepost.checkers.violations.finding import Finding, Findings, duration, rule, seconds
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict, in_words
 from fencepost.harness.verdict.figures import (

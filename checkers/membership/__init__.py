@@ -11,9 +11,8 @@ completeness of a membership.
 
 from collections.abc import Sequence
 
-from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.findings.finding import Doubt
+from fencepost.checkers.derived.evidence import row, rows
+from fencepost.checkers.derived.reigns import first_subject, reigns_of
 from fencepost.checkers.leases import findings as of_leases
 from fencepost.checkers.leases.exposure import looks_after_an_end, looks_after_the_bound, looks_at_the_living
 from fencepost.checkers.leases.lives import Lives
@@ -44,6 +43,7 @@ from fencepost.checkers.membership.findings import (
 )
 from fencepost.checkers.membership.view import Listing, listings_of, memberships_of
 from fencepost.checkers.rules import Judged, verdict
+from fencepost.checkers.violations.finding import Doubt
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.figures import Figures, tallies

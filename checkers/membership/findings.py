@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, row
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.derived.evidence import Intervals, row
+from fencepost.checkers.derived.positions import in_final
 from fencepost.checkers.leases.findings import JudgedLease, LeaseFinding
 from fencepost.checkers.leases.view import LookAtKeys
 from fencepost.checkers.membership.view import JoinedMember, Listing
 from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import History, Operation, Outcome
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import CURRENT_MODES
+from fencepost.checkers.derived.positions import CURRENT_MODES
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, lease_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome

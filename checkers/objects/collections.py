@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import answered, is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import named, same_again, something, whole, wrong
+from fencepost.checkers.derived.positions import answered, is_ok, not_failed
 from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls, Chance, Kind, Quick, chance
 from fencepost.checkers.objects.model import UNKNOWN
+from fencepost.checkers.violations.finding import Finding, describe
+from fencepost.checkers.violations.impossible import named, same_again, something, whole, wrong
 from fencepost.harness.history import Operation, Value
 
 _SHOWN_MAX: Final = 5

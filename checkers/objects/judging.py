@@ -10,9 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import exposed, is_ok
-from fencepost.checkers.findings.finding import (
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import exposed, is_ok
+from fencepost.checkers.objects.collections import text
+from fencepost.checkers.objects.kind import Calls, Kind, Quick, rules_of
+from fencepost.checkers.objects.minimal import minimal_proof
+from fencepost.checkers.objects.models import model_of
+from fencepost.checkers.objects.search import Answer, search
+from fencepost.checkers.objects.sub_history import KeyRows, objection
+from fencepost.checkers.violations.finding import (
     ORDERED_MAX,
     WITNESSES_MAX,
     Doubt,
@@ -23,13 +29,7 @@ from fencepost.checkers.findings.finding import (
     seconds,
     stopped,
 )
-from fencepost.checkers.findings.impossible import impossible_answers, set_aside, with_impossible
-from fencepost.checkers.objects.collections import text
-from fencepost.checkers.objects.kind import Calls, Kind, Quick, rules_of
-from fencepost.checkers.objects.minimal import minimal_proof
-from fencepost.checkers.objects.models import model_of
-from fencepost.checkers.objects.search import Answer, search
-from fencepost.checkers.objects.sub_history import KeyRows, objection
+from fencepost.checkers.violations.impossible import impossible_answers, set_aside, with_impossible
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof

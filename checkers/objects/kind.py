@@ -13,11 +13,11 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding, rule
-from fencepost.checkers.findings.impossible import unreadable
-from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.derived.positions import is_ok, not_failed
 from fencepost.checkers.objects.model import Model
+from fencepost.checkers.violations.finding import Finding, rule
+from fencepost.checkers.violations.impossible import unreadable
+from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import Operation, Value
 from fencepost.harness.verdict import Rule
 
@@ -76,7 +76,7 @@ class Kind(Model):
     """A built-in model. An instance numbers the values of one history: `calls` is asked for every key before `init`.
 
     `changes` and `tells` are its functions: an ok answer of `tells` that an ordered operation could contradict is an
-    exposure (`checkers.facts.positions`). `refusals` name what a refused call of a function is, and say why.
+    exposure (`checkers.derived.positions`). `refusals` name what a refused call of a function is, and say why.
     """
 
     name: str = ""

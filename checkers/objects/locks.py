@@ -9,10 +9,10 @@ whose operation has no answer never acts again, so what it holds then stays held
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from fencepost.checkers.facts.positions import answered, is_ok
-from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import integer, is_same, named, whole, wrong
+from fencepost.checkers.derived.positions import answered, is_ok
 from fencepost.checkers.objects.kind import Call, Calls, Chance, Kind, Refusals, chance
+from fencepost.checkers.violations.finding import Finding, describe
+from fencepost.checkers.violations.impossible import integer, is_same, named, whole, wrong
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Operation, Value
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok
+from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.objects.sub_history import KIND, STEPS_MAX, KeyRows
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import VerdictProof

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.positions import answered, is_ok
+from fencepost.checkers.derived.positions import answered, is_ok
 from fencepost.checkers.objects.kind import Call, Calls, Kind
 from fencepost.checkers.objects.model import Steps
 from fencepost.harness.history import Operation

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok, not_failed
+from fencepost.checkers.derived.positions import is_ok, not_failed
 from fencepost.checkers.objects.kind import Call, Kind
 from fencepost.checkers.objects.model import Steps
 from fencepost.checkers.objects.models import model_of

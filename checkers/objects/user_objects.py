@@ -12,14 +12,14 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import exposed, is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding, Findings, describe, rule, stopped
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import exposed, is_ok, not_failed
 from fencepost.checkers.objects.judging import GUARANTEE, search_words, times
 from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls
 from fencepost.checkers.objects.model import UNKNOWN
 from fencepost.checkers.objects.search import Answer, search
 from fencepost.checkers.objects.sub_history import determined
+from fencepost.checkers.violations.finding import Finding, Findings, describe, rule, stopped
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict

@@ -22,9 +22,12 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Final
 
-from fencepost.checkers.facts.positions import answered, is_ok, not_failed
-from fencepost.checkers.findings.finding import Finding, describe
-from fencepost.checkers.findings.impossible import (
+from fencepost.checkers.derived.positions import answered, is_ok, not_failed
+from fencepost.checkers.objects.collections import text
+from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls, Kind, Quick, Refusals, chance
+from fencepost.checkers.objects.model import UNKNOWN, Model
+from fencepost.checkers.violations.finding import Finding, describe
+from fencepost.checkers.violations.impossible import (
     Micro,
     impossible_answers,
     integer,
@@ -39,10 +42,7 @@ from fencepost.checkers.findings.impossible import (
     whole,
     wrong,
 )
-from fencepost.checkers.findings.numbers import Numbers
-from fencepost.checkers.objects.collections import text
-from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls, Kind, Quick, Refusals, chance
-from fencepost.checkers.objects.model import UNKNOWN, Model
+from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import Operation, Value
 
 _WRITES: Final = {"r": False, "read": False, "w": True, "write": True}

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.finding import describe
-from fencepost.checkers.findings.impossible import judges_answers, named, unreadable, wrong
+from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.rules import Agree, GivenOnce, Statement, says
+from fencepost.checkers.violations.finding import describe
+from fencepost.checkers.violations.impossible import judges_answers, named, unreadable, wrong
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 

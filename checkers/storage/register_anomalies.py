@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.findings.finding import Finding, by, seconds
-from fencepost.checkers.findings.impossible import is_same
+from fencepost.checkers.violations.finding import Finding, by, seconds
+from fencepost.checkers.violations.impossible import is_same
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import VerdictProof

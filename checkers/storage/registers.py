@@ -14,10 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.positions import exposed_places
-from fencepost.checkers.findings.finding import ORDERED_MAX, Doubt, Finding, Findings, rule, stopped
-from fencepost.checkers.findings.impossible import judges_answers, same_again, unreadable
+from fencepost.checkers.derived.evidence import row
+from fencepost.checkers.derived.positions import exposed_places
 from fencepost.checkers.storage.register_anomalies import (
     CAS,
     CAS_REGISTER,
@@ -29,6 +27,8 @@ from fencepost.checkers.storage.register_anomalies import (
     explain,
 )
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
+from fencepost.checkers.violations.finding import ORDERED_MAX, Doubt, Finding, Findings, rule, stopped
+from fencepost.checkers.violations.impossible import judges_answers, same_again, unreadable
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, SearchBudget, Verdict
 from fencepost.harness.verdict.figures import Traced, tallies, tally
@@ -159,7 +159,7 @@ def exposed(columns: Columns) -> NDArray[np.int64]:
 
 
 def _rows(columns: Columns) -> NDArray[np.int64]:
-    """The row of each operation, as `checkers.facts.evidence.row` says; of most, the columns know it."""
+    """The row of each operation, as `checkers.derived.evidence.row` says; of most, the columns know it."""
     ended = columns.returned.copy()
     for place in np.flatnonzero(columns.returned < 0).tolist():
         ended[place] = row(columns.operations[place])

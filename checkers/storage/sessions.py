@@ -13,7 +13,7 @@ and each value read the position of the write that made it, so all of it is chec
   cas-on-wrong-value    a compare-and-set follows directly on a value that it did not compare with
   renumbered-write      a write was acknowledged at one position and read at another
 
-Where servers number writes differently (`checkers.facts.versions`), positions of two of them say nothing about each
+Where servers number writes differently (`checkers.derived.versions`), positions of two of them say nothing about each
 other. Then nothing is concluded from comparing them: a session is judged by the replies of one server, and a value is
 from nowhere only where nobody had asked for it yet.
 
@@ -29,11 +29,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
-from fencepost.checkers.facts.versions import Views, order_contradictions, views_of
-from fencepost.checkers.findings.circumstances import RENUMBERED, renumbered
-from fencepost.checkers.findings.finding import Finding, Findings, few_of_each, rule, shown
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
+from fencepost.checkers.derived.versions import Views, order_contradictions, views_of
+from fencepost.checkers.violations.circumstances import RENUMBERED, renumbered
+from fencepost.checkers.violations.finding import Finding, Findings, few_of_each, rule, shown
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Rule, Verdict
 

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.facts.positions import is_ok, weak_reads
-from fencepost.checkers.facts.reigns import first_subject, reigns_of
-from fencepost.checkers.facts.servers import Risk
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, by, rule, seconds
-from fencepost.checkers.findings.impossible import judges_answers, named, same_again, unreadable, wrong
+from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import is_ok, weak_reads
+from fencepost.checkers.derived.reigns import first_subject, reigns_of
+from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.storage.register_anomalies import describe
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, by, rule, seconds
+from fencepost.checkers.violations.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 

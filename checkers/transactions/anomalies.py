@@ -25,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.finding import Conclusion, Doubt, conclude, contradicted
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
 from fencepost.checkers.transactions.native import Assumed, call_core, cycles_of
 from fencepost.checkers.transactions.rules import chances_of, rules_of
 from fencepost.checkers.transactions.words import TransactionFinding
+from fencepost.checkers.violations.finding import Conclusion, Doubt, conclude, contradicted
 from fencepost.harness.base.errors import Contradiction, unknown_choice
 from fencepost.harness.verdict import Cause, Rule, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, weakest

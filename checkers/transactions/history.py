@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.impossible import Micro, judges_answers, same_request, unanswered, unreadable
+from fencepost.checkers.derived.evidence import row
+from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.transactions.anomalies import (
     STRICT,
     TransactionVerdict,
@@ -36,6 +35,7 @@ from fencepost.checkers.transactions.native import RULE, WrittenTwice
 from fencepost.checkers.transactions.proof import CycleProof, NativeAnomaly
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
+from fencepost.checkers.violations.impossible import Micro, judges_answers, same_request, unanswered, unreadable
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict, VerdictProof, Witness

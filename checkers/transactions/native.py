@@ -6,9 +6,9 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.impossible import named
 from fencepost.checkers.transactions.columns import WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import CycleProof, CycleStep
+from fencepost.checkers.violations.impossible import named
 from fencepost.harness.base.errors import Contradiction, HarnessError, MalformedHistory
 
 _Report = TypeVar("_Report")

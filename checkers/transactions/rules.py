@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.checkers import _core
-from fencepost.checkers.findings.finding import rule
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.exhaustion import ALL, TRANSACTIONS_MAX
 from fencepost.checkers.transactions.native import call_core
+from fencepost.checkers.violations.finding import rule
 from fencepost.harness.verdict import Rule
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, rule, shown
+from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, rule, shown
 from fencepost.checkers.watches.changes import KnownChanges
 from fencepost.checkers.watches.heard import Event, HeardStretch, Mark, stretches
 from fencepost.checkers.watches.listening import (

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, by, seconds, shown
+from fencepost.checkers.violations.finding import Finding, by, seconds, shown
 from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.harness.history import History, Operation, Outcome
 

@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding, seconds, shown
+from fencepost.checkers.violations.finding import Finding, seconds, shown
 from fencepost.checkers.watches.changes import KnownChange, KnownChanges, describe, tell
 from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.harness.history import Operation

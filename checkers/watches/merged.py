@@ -9,7 +9,7 @@ Source: developer.hashicorp.com/consul/api-docs/features/blocking.
 
 from bisect import bisect_right
 
-from fencepost.checkers.findings.finding import Finding, shown
+from fencepost.checkers.violations.finding import Finding, shown
 from fencepost.checkers.watches.changes import KnownChange, KnownChanges, describe, tell
 from fencepost.checkers.watches.heard import Event, HeardStretch, Mark
 from fencepost.checkers.watches.listening import BEFORE_START, LOST, REORDERED, Heard

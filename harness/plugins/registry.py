@@ -102,7 +102,7 @@ FILE_CHECKERS: Final = {
 }
 
 #: Lays the facts of a history out as tables.
-DERIVE: Final = "fencepost.checkers.facts.derive:derive"
+DERIVE: Final = "fencepost.checkers.derived.derive:derive"
 
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {

@@ -30,7 +30,7 @@ def _proven(check: Checker) -> Checker:
         verdicts = check(history, facts)
         said = [why for verdict in verdicts for figure in figures_of(verdict) if (why := wrong(figure, history))]
         assert said == [], (
-            "a figure names no rows, or others than it was counted or measured from (fencepost.checkers.facts.evidence)"
+            "a figure names no rows, or others than it was counted or measured from (checkers.derived.evidence)"
         )
         return verdicts
 

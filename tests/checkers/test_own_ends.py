@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.checkers import coverage
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.history import Effects, FaultOutcome, NodeChange, PhaseName, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.report.documents import junit_of, verdict_document

@@ -24,7 +24,7 @@ TABLE: Final = "harness/history/effects.py"
 OTHER_MEANINGS: Final = {
     "systems/kafka/checkers/brokers/registrations.py": "partition",
     "systems/kafka/facts/replicas.py": "partition",
-    "checkers/facts/servers.py": "disk",
+    "checkers/derived/servers.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
     "systems/kafka/checkers/metadata/image.py": "partition",
     "systems/kafka/checkers/metadata/stored_metadata.py": "partition",

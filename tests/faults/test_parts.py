@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.checkers import coverage
-from fencepost.checkers.facts.servers import unproven_acts
+from fencepost.checkers.derived.servers import unproven_acts
 from fencepost.harness.history import (
     PART_OF,
     Event,

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.checkers.facts.servers import quorum_losses
+from fencepost.checkers.derived.servers import quorum_losses
 from fencepost.harness.base.quorum import Damage, QuorumView, as_pair, quorum_of, worst
 from fencepost.harness.history import (
     Event,

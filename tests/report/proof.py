@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from fencepost.checkers.facts.clocks import OwnTime
+from fencepost.checkers.derived.clocks import OwnTime
 from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, LogEvent, OpEvent
 from fencepost.harness.report.words import clock, length
 from fencepost.harness.verdict import Verdict

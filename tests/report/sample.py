@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fencepost.checkers import leadership, log
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.history import Claim, History, Outcome, PhaseName
 from fencepost.harness.report.section import ReportCase

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.cli import main
 from fencepost.harness.history import Event
 from fencepost.harness.judging.judge import judge

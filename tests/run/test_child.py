@@ -19,7 +19,7 @@ from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.conclude import Child
 child = Child(RunRecord(Path("."), {}), in_namespaces=True, progress=lambda _: None, stop=StopRequest())
-heavy = {"jinja2", "fencepost.checkers.facts.derive"}
+heavy = {"jinja2", "fencepost.checkers.derived.derive"}
 child._hear(json.dumps({"topic": "phase", "phase": "main"}))
 assert not heavy & set(sys.modules), heavy & set(sys.modules)
 child._hear(json.dumps({"topic": "phase", "phase": "heal"}))

@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.positions import READS, WRITES, by_key, written
-from fencepost.checkers.findings.finding import Finding, Findings, duration, rule
+from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.derived.positions import READS, WRITES, by_key, written
+from fencepost.checkers.violations.finding import Finding, Findings, duration, rule
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.history.operation import GaveUp, error_of
 from fencepost.harness.verdict import Facts, Verdict

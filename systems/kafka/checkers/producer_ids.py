@@ -6,9 +6,9 @@ Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the c
 
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.findings.finding import seconds
+from fencepost.checkers.derived.evidence import number_of, row, rows
 from fencepost.checkers.rules import GivenOnce, says, verdict
+from fencepost.checkers.violations.finding import seconds
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tallies

@@ -21,10 +21,10 @@ the earlier topic. So a missing record is not judged unless its broker's log tel
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import in_final
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import once
+from fencepost.checkers.derived.evidence import once
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.facts.versions import find_stale
+from fencepost.checkers.derived.versions import find_stale
 from tests.checkers.build import Tale
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.derived.reigns import reigns_of
 from tests.checkers.build import Tale
 
 

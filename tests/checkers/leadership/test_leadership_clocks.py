@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.checkers.facts.clocks import OwnTime
+from fencepost.checkers.derived.clocks import OwnTime
 from fencepost.harness.history import Clock, ClockEvent
 from tests.checkers.build import Tale, ns
 

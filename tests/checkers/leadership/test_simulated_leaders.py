@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.checkers import leadership
-from fencepost.checkers.facts.claims import claimed_spans
-from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.derived.claims import claimed_spans
+from fencepost.checkers.derived.reigns import reigns_of
 from fencepost.checkers.leadership import freshness
 from fencepost.checkers.storage import sessions
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome

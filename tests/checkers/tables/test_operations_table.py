@@ -56,7 +56,7 @@ def check(path: Path, facts: Facts = FACTS) -> Verdict:
 
 
 def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.checkers.findings.finding.WITNESSES_MAX", 1000)
+    monkeypatch.setattr("fencepost.checkers.violations.finding.WITNESSES_MAX", 1000)
     rows = joined(known_tables())
     rows = rows._replace(key=rows.key - rows.key.max() // 2)  # negative keys too
     expected = direct(rows)

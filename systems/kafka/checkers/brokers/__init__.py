@@ -7,7 +7,7 @@ only who has every record is elected (`eligible`), that what leaders are told of
 told to end hands over first (`shutdown`). A system that states nothing about brokers gets no verdict.
 """
 
-from fencepost.checkers.facts.reigns import reigns_of, subjects
+from fencepost.checkers.derived.reigns import reigns_of, subjects
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.brokers import (

@@ -17,12 +17,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.claims import Landmarks
-from fencepost.checkers.facts.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
-from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.servers import possibly_stopped
-from fencepost.checkers.findings.finding import Doubt, Finding, duration, seconds
+from fencepost.checkers.derived.claims import Landmarks
+from fencepost.checkers.derived.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
+from fencepost.checkers.derived.evidence import row, rows
+from fencepost.checkers.derived.servers import possibly_stopped
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, most, tally

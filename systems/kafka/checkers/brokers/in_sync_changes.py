@@ -17,8 +17,8 @@ Source: KIP-497 (AlterIsr: the controller persists a change before the leader ta
 
 from typing import Final
 
-from fencepost.checkers.findings.finding import Doubt, Finding, seconds
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, seconds
 from fencepost.harness.history import NEW_DISK, History, LogEvent, Logged
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.facts.replicas import partition_steps

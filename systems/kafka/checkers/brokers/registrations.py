@@ -23,9 +23,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.servers import starts
-from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.derived.servers import starts
 from fencepost.checkers.rules import Judged, Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED

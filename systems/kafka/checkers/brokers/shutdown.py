@@ -24,10 +24,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.servers import Return, ServerExit, exits, next_return, touches_others
-from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.derived.evidence import row, rows
+from fencepost.checkers.derived.servers import Return, ServerExit, exits, next_return, touches_others
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tally

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, clipped, merged
-from fencepost.checkers.facts.reigns import Reign, Reigns
-from fencepost.checkers.facts.servers import cuts, possibly_stopped, severed, stopped
+from fencepost.checkers.derived.evidence import Intervals, clipped, merged
+from fencepost.checkers.derived.reigns import Reign, Reigns
+from fencepost.checkers.derived.servers import cuts, possibly_stopped, severed, stopped
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, SessionBound
 

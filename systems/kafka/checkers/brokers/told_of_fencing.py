@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import clipped, merged, rows
-from fencepost.checkers.facts.reigns import Reigns
-from fencepost.checkers.facts.servers import possibly_stopped
-from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.derived.evidence import clipped, merged, rows
+from fencepost.checkers.derived.reigns import Reigns
+from fencepost.checkers.derived.servers import possibly_stopped
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome, log_of
 from fencepost.harness.verdict import Facts, SessionBound, Verdict
 from fencepost.harness.verdict.figures import Traced, most

@@ -21,9 +21,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.findings.finding import Finding, seconds
+from fencepost.checkers.derived.evidence import number_of, row, rows
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.verdict import Facts, Verdict

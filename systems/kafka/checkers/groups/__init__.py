@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.newest import Newest
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.facts.servers import Risk
-from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import GivenOnce, NothingOlder, Rule, Statement, says, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import ConsumerGroup, completed_ns, groups_of

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.outcomes import UNTOUCHED, disturbed, unread

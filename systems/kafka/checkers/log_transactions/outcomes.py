@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.servers import Risk
-from fencepost.checkers.findings.finding import Doubt, Finding, by
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import Fate, Judged, Rule, Survives, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, by
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.view import (

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import option_ns
-from fencepost.checkers.findings.finding import Doubt, Finding, by, duration
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import option_ns
 from fencepost.checkers.rules import NothingOlder, Rule, Statement, says, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, by, duration
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns

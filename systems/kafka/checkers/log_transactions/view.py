@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.newest import Newest
-from fencepost.checkers.facts.positions import by_key
+from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.positions import by_key
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
 

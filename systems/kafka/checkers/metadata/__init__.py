@@ -9,7 +9,7 @@ however far copies lag; how stale the answers were is a figure. Four verdicts:
   - "epochs-never-go-back", by the nodes' own claims.
 """
 
-from fencepost.checkers.facts.servers import Incarnations
+from fencepost.checkers.derived.servers import Incarnations
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata import converges, durable, epochs, forward

@@ -9,9 +9,9 @@ one; the second includes silence.
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of
-from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, statements
-from fencepost.checkers.findings.finding import duration
+from fencepost.checkers.derived.evidence import number_of
+from fencepost.checkers.derived.reigns import EpochBegin, LeaderSample, Reign, Reigns, statements
+from fencepost.checkers.violations.finding import duration
 from fencepost.harness.history import Claim, History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Figures, Traced, most, tally

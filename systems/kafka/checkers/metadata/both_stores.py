@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, LogEntry, MigrationEvent, NodeLog
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import MetadataImage

@@ -21,9 +21,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.newest import Newest
-from fencepost.checkers.facts.reigns import epoch_subject, reigns_of
-from fencepost.checkers.facts.servers import Risk
+from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.reigns import epoch_subject, reigns_of
+from fencepost.checkers.derived.servers import Risk
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts
 from fencepost.systems.kafka.facts.forwarding import HANDED_OVER_ONCE_NS

@@ -7,10 +7,10 @@ the log and differ contradict each other, whenever they were given.
 
 from typing import Any, Final
 
-from fencepost.checkers.facts.evidence import row, rows
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.findings.finding import Doubt
+from fencepost.checkers.derived.evidence import row, rows
+from fencepost.checkers.derived.positions import in_final
 from fencepost.checkers.rules import Agree, Rule, says, verdict
+from fencepost.checkers.violations.finding import Doubt
 from fencepost.harness.history import History, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, tally

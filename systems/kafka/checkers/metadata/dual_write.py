@@ -20,9 +20,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.rules import Fate, Rule, Survives, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, LogEntry, MigrationEvent, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes

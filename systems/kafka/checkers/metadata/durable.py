@@ -15,11 +15,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Traced

@@ -6,9 +6,9 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
-from fencepost.checkers.facts.reigns import exact_claims
-from fencepost.checkers.findings.finding import duration
+from fencepost.checkers.derived.reigns import exact_claims
 from fencepost.checkers.rules import NothingOlder, says, verdict
+from fencepost.checkers.violations.finding import duration
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tally

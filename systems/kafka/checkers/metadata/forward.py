@@ -7,11 +7,11 @@ A change of unknown outcome may take effect late, and a forwarded one twice: onl
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of
-from fencepost.checkers.facts.newest import Newest
-from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import duration
+from fencepost.checkers.derived.evidence import number_of
+from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import NothingOlder, Statement, verdict
+from fencepost.checkers.violations.finding import duration
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed

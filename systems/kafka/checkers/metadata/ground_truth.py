@@ -27,9 +27,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import numbers_of, rows
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings
+from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.rules import Fate, NothingOlder, Rule, Statement, Survives, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words

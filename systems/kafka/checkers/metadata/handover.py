@@ -27,8 +27,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, LogEntry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Figures

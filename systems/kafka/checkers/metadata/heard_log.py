@@ -7,8 +7,8 @@ logs part below them withdraws what was committed, and so does one that tells an
 
 from typing import Final, NamedTuple
 
-from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 
 CHECKER: Final = "metadata-listeners"

@@ -11,10 +11,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Finding, duration, seconds
+from fencepost.checkers.derived.evidence import number_of, row, rows
+from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most

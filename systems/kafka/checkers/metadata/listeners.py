@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.findings.finding import Doubt, Finding
+from fencepost.checkers.derived.evidence import number_of, row, rows
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, NodeLog, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most

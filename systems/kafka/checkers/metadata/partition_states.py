@@ -18,11 +18,11 @@ KIP-631, "Broker lease" (a broker without heartbeats is fenced); KIP-101 (leader
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.facts.evidence import number_of, rows
-from fencepost.checkers.facts.positions import in_final, option_ns
-from fencepost.checkers.facts.servers import Incarnations
-from fencepost.checkers.findings.finding import Doubt, duration
+from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.positions import in_final, option_ns
+from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import Agree, NothingOlder, Rule, Statement, says, verdict
+from fencepost.checkers.violations.finding import Doubt, duration
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view

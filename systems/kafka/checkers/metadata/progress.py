@@ -13,11 +13,11 @@ Both count from the later of two instants: the step or the acknowledgement, and 
 
 from typing import Final
 
-from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.facts.positions import in_final
-from fencepost.checkers.facts.servers import ended_by_themselves
-from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.servers import ended_by_themselves
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, MigrationDelayEvent, MigrationEvent, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import (

@@ -9,7 +9,7 @@ Everything here is measured: nobody promises how quickly a quorum recovers.
 
 from typing import Final
 
-from fencepost.checkers.facts.claims import (
+from fencepost.checkers.derived.claims import (
     FRESH_NS,
     Landmarks,
     begin_at,
@@ -21,12 +21,12 @@ from fencepost.checkers.facts.claims import (
     next_begin,
     over_ns,
 )
-from fencepost.checkers.facts.clocks import overlapping, stalls_of
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns, epoch_subject, reigns_of
-from fencepost.checkers.facts.servers import cuts
-from fencepost.checkers.findings.finding import Doubt, Finding, duration
+from fencepost.checkers.derived.clocks import overlapping, stalls_of
+from fencepost.checkers.derived.evidence import row
+from fencepost.checkers.derived.reigns import EpochBegin, Reign, Reigns, epoch_subject, reigns_of
+from fencepost.checkers.derived.servers import cuts
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, most

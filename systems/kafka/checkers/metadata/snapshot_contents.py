@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.findings.finding import Doubt, Finding
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, MetadataImage, differences, plain

@@ -10,8 +10,8 @@ Source: KIP-630; KAFKA-15076.
 
 from typing import Final
 
-from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata import snapshot_contents

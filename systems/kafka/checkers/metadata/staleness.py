@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
+from fencepost.checkers.derived.evidence import number_of, row, rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Figures, Traced, most, tally

@@ -16,12 +16,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import number_of, row, rows
-from fencepost.checkers.facts.positions import by_key
-from fencepost.checkers.facts.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
-from fencepost.checkers.findings.circumstances import answered_words
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, duration
+from fencepost.checkers.derived.evidence import number_of, row, rows
+from fencepost.checkers.derived.positions import by_key
+from fencepost.checkers.derived.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.circumstances import answered_words
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, tally

@@ -24,12 +24,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import STAMPED
-from fencepost.checkers.facts.positions import events_of
-from fencepost.checkers.facts.reigns import logged_elections
-from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.derived.acts import STAMPED
+from fencepost.checkers.derived.positions import events_of
+from fencepost.checkers.derived.reigns import logged_elections
 from fencepost.checkers.leadership import NO_ACT
 from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import AttemptEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import ACTED, FENCED, Figures, Rows, Traced

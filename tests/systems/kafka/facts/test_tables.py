@@ -4,7 +4,7 @@ from typing import Any
 
 from fencepost.harness.history import BeliefEvent, Claim, History, LogEntry, NodeLog, PhaseEvent, PhaseName
 from fencepost.harness.plugins import registry
-from tests.checkers.facts.test_derive import facts, recorded
+from tests.checkers.derived.test_derive import facts, recorded
 
 
 def rows(history: History, name: str) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.derived.reigns import reigns_of
 from fencepost.harness.history import Claim, Outcome
 from fencepost.systems.kafka.checkers.metadata.attachment import attached_words, attachments
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges

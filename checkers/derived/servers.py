@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, merged, once, within
+from fencepost.checkers.derived.evidence import Intervals, merged, once, within
 from fencepost.harness.base.errors import signal_of
 from fencepost.harness.base.quorum import Damage, QuorumView, as_pair, majority, quorum_of
 from fencepost.harness.history import (

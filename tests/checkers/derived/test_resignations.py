@@ -3,8 +3,8 @@
 import pytest
 
 from fencepost.checkers import leadership
-from fencepost.checkers.facts.claims import claimed_spans
-from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.derived.claims import claimed_spans
+from fencepost.checkers.derived.reigns import reigns_of
 from fencepost.harness.history import LogEvent, Logged
 from tests.checkers.build import MS, Tale, bound, facts
 

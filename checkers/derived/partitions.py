@@ -26,11 +26,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import LOST
-from fencepost.checkers.facts.evidence import once, row
-from fencepost.checkers.facts.positions import LOG_READS
-from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, sample_of, window
-from fencepost.checkers.facts.servers import Incarnations, ends_of, stopped
+from fencepost.checkers.derived.acts import LOST
+from fencepost.checkers.derived.evidence import once, row
+from fencepost.checkers.derived.positions import LOG_READS
+from fencepost.checkers.derived.reigns import EpochBegin, LeaderSample, Reign, Reigns, sample_of, window
+from fencepost.checkers.derived.servers import Incarnations, ends_of, stopped
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome, Value
 
 _APPEND: Final = "append"

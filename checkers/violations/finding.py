@@ -16,8 +16,8 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.positions import events_of
+from fencepost.checkers.derived.evidence import row
+from fencepost.checkers.derived.positions import events_of
 from fencepost.harness.history import Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, Verdict, VerdictProof, Witness, in_words
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
-from fencepost.checkers.facts.claims import ClaimedSpan, claimed_spans, overlaps
-from fencepost.checkers.facts.clocks import stalls_of
-from fencepost.checkers.facts.evidence import row, within
-from fencepost.checkers.facts.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
-from fencepost.checkers.facts.reigns import (
+from fencepost.checkers.derived.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
+from fencepost.checkers.derived.claims import ClaimedSpan, claimed_spans, overlaps
+from fencepost.checkers.derived.clocks import stalls_of
+from fencepost.checkers.derived.evidence import row, within
+from fencepost.checkers.derived.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
+from fencepost.checkers.derived.reigns import (
     BySubject,
     Reign,
     Reigns,
@@ -31,7 +31,7 @@ from fencepost.checkers.facts.reigns import (
     reigns_table,
     subjects,
 )
-from fencepost.checkers.facts.servers import (
+from fencepost.checkers.derived.servers import (
     catch_ups_table,
     cuts_table,
     faults_table,
@@ -39,8 +39,8 @@ from fencepost.checkers.facts.servers import (
     server_ends_table,
     stops_table,
 )
-from fencepost.checkers.facts.service import clients_of, phases_table, recovery_table, service_table
-from fencepost.checkers.facts.versions import OperationColumns, find_stale, superseded_reign
+from fencepost.checkers.derived.service import clients_of, phases_table, recovery_table, service_table
+from fencepost.checkers.derived.versions import OperationColumns, find_stale, superseded_reign
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import (

@@ -33,10 +33,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.clocks import worst_sample
-from fencepost.checkers.facts.evidence import Intervals, once
-from fencepost.checkers.facts.positions import PARTITION_STAMPED
-from fencepost.checkers.facts.servers import ends_of, stopped
+from fencepost.checkers.derived.clocks import worst_sample
+from fencepost.checkers.derived.evidence import Intervals, once
+from fencepost.checkers.derived.positions import PARTITION_STAMPED
+from fencepost.checkers.derived.servers import ends_of, stopped
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,

@@ -14,8 +14,8 @@ from typing import Final, NoReturn
 
 import msgspec
 
-from fencepost.checkers.facts.positions import is_ok
-from fencepost.checkers.findings.finding import WITNESSES_MAX, Finding, describe, violations
+from fencepost.checkers.derived.positions import is_ok
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, describe, violations
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Validity, Verdict, VerdictProof, in_words

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.facts.clocks import FastestClock
+from fencepost.checkers.derived.clocks import FastestClock
 from fencepost.harness.history import Clock
 from tests.checkers.build import MS, Tale
 

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.facts.evidence import once
+from fencepost.checkers.derived.evidence import once
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
 from fencepost.harness.verdict import Facts

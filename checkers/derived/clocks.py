@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, within
+from fencepost.checkers.derived.evidence import Intervals, within
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import Clock, ClockEvent, History, SampleEvent
 from fencepost.harness.verdict.figures import Rows

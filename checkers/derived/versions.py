@@ -27,9 +27,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.checkers.facts.evidence import once
-from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
-from fencepost.checkers.facts.reigns import Reign, Reigns, leader_of
+from fencepost.checkers.derived.evidence import once
+from fencepost.checkers.derived.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
+from fencepost.checkers.derived.reigns import Reign, Reigns, leader_of
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict.fact_tables import OPERATIONS, TEXT, masked
@@ -270,7 +270,7 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     """A stale answer: `read` lacks `missing` acknowledged writes, the newest of them `write`.
 
     `first` is the missing write that was acknowledged first, at `since_ns`. `view` is the position up to which the read
-    may contain writes (`checkers.facts.versions`). `maker` made the value that was read; it is given where only time
+    may contain writes (`checkers.derived.versions`). `maker` made the value that was read; it is given where only time
     shows that the value is old. `reign` is given if the node was a superseded leader that may not have stepped down.
     """
 

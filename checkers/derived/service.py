@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from fencepost.checkers.facts.claims import begin_at, next_begin
-from fencepost.checkers.facts.reigns import EpochBegin
-from fencepost.checkers.facts.versions import Flags, Longs, OperationColumns
+from fencepost.checkers.derived.claims import begin_at, next_begin
+from fencepost.checkers.derived.reigns import EpochBegin
+from fencepost.checkers.derived.versions import Flags, Longs, OperationColumns
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultSpan, History
 from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY, SERVICE

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.facts.positions import write_position
-from fencepost.checkers.facts.reigns import Reign
-from fencepost.checkers.facts.versions import Views
-from fencepost.checkers.findings.finding import Finding, duration, shown
+from fencepost.checkers.derived.positions import write_position
+from fencepost.checkers.derived.reigns import Reign
+from fencepost.checkers.derived.versions import Views
+from fencepost.checkers.violations.finding import Finding, duration, shown
 from fencepost.harness.history import History, Operation
 
 #: Longer after it woke, a node's answers are no longer told by its waking.

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from fencepost.checkers.facts.positions import exposed
+from fencepost.checkers.derived.positions import exposed
 from fencepost.checkers.objects.judging import checker_of
 from fencepost.checkers.storage import registers
 from fencepost.checkers.storage.register_proofs import CAS, READ, WRITE, ProofRow, linearize

@@ -42,8 +42,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from fencepost.checkers.facts.evidence import Intervals, merged, once, within
-from fencepost.checkers.facts.positions import (
+from fencepost.checkers.derived.evidence import Intervals, merged, once, within
+from fencepost.checkers.derived.positions import (
     CURRENT,
     EFFECT_FREE,
     PARTITION_STAMPED,
@@ -56,9 +56,9 @@ from fencepost.checkers.facts.positions import (
     write_position,
     written,
 )
-from fencepost.checkers.facts.reigns import EpochBegin, Reign, Reigns
-from fencepost.checkers.facts.servers import cuts, ends_of, possibly_stopped, stopped
-from fencepost.checkers.facts.versions import (
+from fencepost.checkers.derived.reigns import EpochBegin, Reign, Reigns
+from fencepost.checkers.derived.servers import cuts, ends_of, possibly_stopped, stopped
+from fencepost.checkers.derived.versions import (
     UNKNOWN,
     Acknowledged,
     Longs,

@@ -1,6 +1,6 @@
 """Stalls from samples: how late is too late, and what adds up."""
 
-from fencepost.checkers.facts.clocks import harness_stalls, machine_stalls, overlapping, watched_until
+from fencepost.checkers.derived.clocks import harness_stalls, machine_stalls, overlapping, watched_until
 from tests.checkers.build import Tale, ns
 
 

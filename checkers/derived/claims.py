@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Intervals, merged, outside, within
-from fencepost.checkers.facts.reigns import EpochBegin, LeaderSample, Reign, Reigns, logged_elections
+from fencepost.checkers.derived.evidence import Intervals, merged, outside, within
+from fencepost.checkers.derived.reigns import EpochBegin, LeaderSample, Reign, Reigns, logged_elections
 from fencepost.harness.history import BeliefEvent, Claim, FaultEvent, History, NodeEvent
 from fencepost.harness.verdict.figures import (
     CLAIMED,

@@ -3,8 +3,8 @@
 import gc
 import weakref
 
-from fencepost.checkers.facts.evidence import once
-from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.derived.evidence import once
+from fencepost.checkers.derived.reigns import reigns_of
 from fencepost.harness.history import History
 from tests.warehouse.histories import random_history
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.checkers.findings.finding import Doubt, Finding, Findings, few_of_each, one_of_each_first
+from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, one_of_each_first
 from fencepost.harness.verdict import Cause, Rule, Validity
 from tests.checkers.build import facts
 

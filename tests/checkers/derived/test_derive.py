@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.facts.derive import derive
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
     CatchUp,
