@@ -198,12 +198,6 @@ def numbers_in(state: int) -> Iterator[int]:
         state ^= lowest
 
 
-def without(state: tuple[int, ...], element: int) -> tuple[int, ...]:
-    """The state less one of this element."""
-    at = state.index(element)
-    return state[:at] + state[at + 1 :]
-
-
 def outputs_of(op: Operation) -> list[Value]:
     """The elements that an ok operation took out, in order; none for one that put an element in."""
     if op.f in ("dequeue", "pop"):
@@ -229,7 +223,10 @@ class _Element(msgspec.Struct):
 
 
 class Bag(Elements):
-    """What was enqueued comes out once, in any order. The state is what is in, sorted."""
+    """What was enqueued comes out once, in any order.
+
+    The state is what is in (sorted, where its order does not matter), and which drains go on at which element.
+    """
 
     name = "bag"
     changes = frozenset({"enqueue"})
@@ -247,20 +244,45 @@ class Bag(Elements):
     def __init__(self, initial: Sequence[Value] = ()) -> None:
         super().__init__()
         self._initial = tuple(map(self.number, initial))
+        self._has_drains = False
 
     def init(self) -> Any:
-        return tuple(sorted(self._initial))
+        held: tuple[int, ...] = ()
+        for number in self._initial:
+            held = self.joined(held, number)
+        return (held, frozenset())
 
     def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
+        held, drains = state
         if f == self.into:
-            held = list(state)
-            insort(held, value)
-            return tuple(held)
+            return (self.joined(held, value), drains)
         if result is UNKNOWN:
-            return [without(state, element) for element in set(state)] or state
+            return [(self.rest(held, element), drains) for element in set(self.first(held))] or state
         if result is None:
-            return None if state else state
-        return without(state, result) if result in state else None
+            return None if held else state
+        if result not in self.first(held):
+            return None
+        if f == "drain":
+            drain, place = value
+            if place and value not in drains:
+                return None
+            drains = drains - {value} | {(drain, place + 1)}
+        return (self.rest(held, result), drains)
+
+    def joined(self, held: tuple[int, ...], number: int) -> tuple[int, ...]:
+        """What is in once an element went in."""
+        numbers = list(held)
+        insort(numbers, number)
+        return tuple(numbers)
+
+    def first(self, held: tuple[int, ...]) -> tuple[int, ...]:
+        """What may come out next."""
+        return held
+
+    def rest(self, held: tuple[int, ...], number: int) -> tuple[int, ...]:
+        """What is in once such an element came out."""
+        at = held.index(number)
+        return held[:at] + held[at + 1 :]
 
     def read(self, op: Operation) -> Call | None:
         """The call of an enqueue; a dequeue is checked only, and may be several calls."""
@@ -286,7 +308,11 @@ class Bag(Elements):
         return calls
 
     def _drain(self, op: Operation) -> list[Call]:
-        return [Call("dequeue", None, self.number(element)) for element in outputs_of(op)]
+        self._has_drains = True
+        return [
+            Call("drain", (op.invoke_index, place), self.number(element))
+            for place, element in enumerate(outputs_of(op))
+        ]
 
     def _never_seen(self, operations: Sequence[Operation]) -> int:
         """How many elements calls of unknown result can have taken: those put in that no known one returned."""
@@ -382,7 +408,7 @@ class Bag(Elements):
 
     def elements_in(self, state: Any) -> Sequence[int]:
         """The elements of a state, first what is to come out first."""
-        return tuple(state)
+        return tuple(state[0])
 
     def show(self, state: Any) -> str:
         held = self.elements_in(state)
@@ -398,63 +424,36 @@ class Bag(Elements):
         return () if call.f == self.into or call.result in (None, UNKNOWN) else (call.result,)
 
     def after(self, call: Call, about: Collection[str] | None) -> Any:
-        return () if self.reads_only(call) else None
+        """Behind a drain it would also matter how far that had come."""
+        return ((), frozenset()) if self.reads_only(call) and not self._has_drains else None
 
     def parts(self, call: Call) -> Iterable[str]:
         return map(self.text, (*self.makes(call), *self.sees(call)))
 
     def only(self, call: Call, about: Collection[str]) -> Call | None:
         own = list(self.parts(call))
-        return call if not own or own[0] in about else None
+        if own and own[0] not in about:
+            return None
+        # Without the others of its drain an element's place says nothing.
+        return Call("dequeue", None, call.result) if call.f == "drain" else call
 
 
 class Queue(Bag):
-    """First in, first out. The state is what is in, the head first, and which drains go on at which element."""
+    """First in, first out: the head stands first in the state."""
 
     name = "queue"
     empty = "an empty queue"
     chances = (Bag.chances[0], chance("reordered-element", "dequeue drain", "enqueue"), *Bag.chances[1:])
 
-    def init(self) -> Any:
-        return (self._initial, frozenset())
+    def joined(self, held: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*held, number)
 
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
-        held, drains = state
-        if f == "enqueue":
-            return ((*held, value), drains)
-        if result is UNKNOWN:
-            return (held[1:], drains)
-        if (held[0] if held else None) != result:
-            return None
-        if f == "drain":
-            drain, place = value
-            if place and value not in drains:
-                return None
-            drains = drains - {value} | {(drain, place + 1)}
-        return (held[1:], drains)
-
-    def _drain(self, op: Operation) -> list[Call]:
-        return [
-            Call("drain", (op.invoke_index, place), self.number(element))
-            for place, element in enumerate(outputs_of(op))
-        ]
+    def first(self, held: tuple[int, ...]) -> tuple[int, ...]:
+        return held[:1]
 
     def _gone(self, operations: Sequence[Operation], once: Sequence[_Element]) -> list[tuple[int, Operation]]:
         """Also those that returned what was enqueued later."""
         return [(e.into[0].invoke_index, e.out[0]) for e in once if e.out] + super()._gone(operations, once)
-
-    def elements_in(self, state: Any) -> Sequence[int]:
-        return tuple(state[0])
-
-    def after(self, call: Call, about: Collection[str] | None) -> Any:
-        """Behind a drain it would also matter how far that had come."""
-        return None
-
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        if call.f == "drain" and super().only(call, about):
-            # Without the others of its drain an element's place says nothing.
-            return Call("dequeue", None, call.result)
-        return super().only(call, about)
 
 
 class Stack(Bag):
@@ -473,18 +472,17 @@ class Stack(Bag):
     into = "push"
     put = "pushed"
 
-    def init(self) -> Any:
-        return self._initial
+    def joined(self, held: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return (*held, number)
 
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
-        if f == "push":
-            return (*state, value)
-        if result is UNKNOWN or (state[-1] if state else None) == result:
-            return state[:-1]
-        return None
+    def first(self, held: tuple[int, ...]) -> tuple[int, ...]:
+        return held[-1:]
+
+    def rest(self, held: tuple[int, ...], number: int) -> tuple[int, ...]:
+        return held[:-1]
 
     def elements_in(self, state: Any) -> Sequence[int]:
-        return tuple(reversed(state))
+        return tuple(reversed(state[0]))
 
 
 class PriorityQueue(Bag):
@@ -503,9 +501,5 @@ class PriorityQueue(Bag):
     def number_of(self, op: Operation, what: str) -> int:
         return whole(op, op.value, what)
 
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
-        if f == "enqueue":
-            return super().step(state, f, value, result)
-        if result is UNKNOWN or (state[0] if state else None) == result:
-            return state[1:]
-        return None
+    def first(self, held: tuple[int, ...]) -> tuple[int, ...]:
+        return held[:1]

@@ -95,7 +95,7 @@ FAMILIES: Final = {
 }
 
 #: Without a name, the first of these families whose functions cover the history's functions is chosen.
-_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log", "unique-ids")
+_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "stack", "bank", "log", "append-log", "unique-ids")
 #: What stands behind the colon is what it holds at first, as JSON; of a semaphore how many permits it has.
 _WITH_PARAMETER: Final = tuple(name for name, family in FAMILIES.items() if family.checker in registry.OBJECTS)
 #: By model that is guessed, another of the same operations that promises less.
