@@ -26,6 +26,7 @@ OTHER_MEANINGS: Final = {
     "systems/kafka/facts/replicas.py": "partition",
     "checkers/derived/servers.py": "disk",
     "checkers/log/kafka_history.py": "lost-write",
+    "checkers/log/zombie_leaders.py": "partition",
     "systems/kafka/checkers/metadata/image.py": "partition",
     "systems/kafka/checkers/metadata/stored_metadata.py": "partition",
     "systems/kafka/checkers/metadata/zombie_controllers.py": "partition",

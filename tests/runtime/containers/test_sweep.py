@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,7 +76,9 @@ def test_what_cannot_be_removed_is_told_with_its_command(engine: DockerClient) -
     run_id = ownership.new_run_id()
     volume = engine.volumes.create(name=f"fencepost-{run_id}-n1-data", labels=ownership.labels(run_id))
     foreign = engine.containers.create(
-        "fencepost/sidecar:0.1.0", volumes={volume.name: {"bind": "/data", "mode": "rw"}}, network_mode="none"
+        f"fencepost/sidecar:{version('fencepost')}",
+        volumes={volume.name: {"bind": "/data", "mode": "rw"}},
+        network_mode="none",
     )
     try:
         (said,) = ownership.sweep(engine, run_id)
