@@ -18,6 +18,10 @@ class PlantedBug(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[str, ...] = ()
 
 
+def _bug(workload: str, about: str, *anomalies: str, faults: tuple[str, ...] = (), **options: Any) -> PlantedBug:
+    return PlantedBug(about=about, workload=workload, anomalies=frozenset(anomalies), options=options, faults=faults)
+
+
 #: Run options of each workload under the fake; a bug's own come on top.
 OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "register": {"seldom_per_node": 1, "seldom_every": "700ms"},
@@ -26,167 +30,121 @@ OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "storage": {"rate": 500.0},
 }
 
-_PLAIN: Final = {"reads": "plain"}
-
-BUGS: Final[dict[str, PlantedBug]] = {
-    "double-create": PlantedBug(
-        about="one put in ten does not see that the key exists",
-        workload="storage",
-        anomalies=frozenset({"storage:double-create"}),
+BUGS: Final = {
+    "double-create": _bug("storage", "one put in ten does not see that the key exists", "storage:double-create"),
+    "update-creates": _bug("storage", "one update in ten writes where there is no key", "storage:update-created"),
+    "update-blind": _bug("storage", "one update in ten does not see that the key exists", "storage:denied-present-key"),
+    "no-compare": _bug(
+        "storage", "none: an update compares nothing, so two of one value are acknowledged", "storage:lost-update"
     ),
-    "update-creates": PlantedBug(
-        about="one update in ten writes where there is no key",
-        workload="storage",
-        anomalies=frozenset({"storage:update-created"}),
+    "put-remembered": _bug(
+        "storage",
+        "a put of unknown outcome never stores its value, and later ones are told that the key exists",
+        "storage:unexplained-conflict",
     ),
-    "update-blind": PlantedBug(
-        about="one update in ten does not see that the key exists",
-        workload="storage",
-        anomalies=frozenset({"storage:denied-present-key"}),
+    "lost-write": _bug("register", "one acknowledged write in fifty is dropped", "linearizable:lost-write"),
+    "stale-read": _bug("register", "n2 answers strong reads from its own copy, which lags", "linearizable:stale-read"),
+    "phantom-write": _bug(
+        "register", "one write in fifty is refused definitely, and takes effect", "linearizable:phantom-read"
     ),
-    "no-compare": PlantedBug(
-        about="none: an update compares nothing, so two of one value are acknowledged",
-        workload="storage",
-        anomalies=frozenset({"storage:lost-update"}),
+    "double-apply": _bug(
+        "register",
+        "a write whose reply was lost is applied a second time, some operations later",
+        "linearizable:stale-read",
+        "linearizable:lost-write",
     ),
-    "put-remembered": PlantedBug(
-        about="a put of unknown outcome never stores its value, and later ones are told that the key exists",
-        workload="storage",
-        anomalies=frozenset({"storage:unexplained-conflict"}),
+    "late-effect": _bug(
+        "register",
+        "one write in twenty is given up with an answer, and takes effect up to 800 ms later",
+        "late-effects:late-effect",
+        keys=40,
     ),
-    "lost-write": PlantedBug(
-        about="one acknowledged write in fifty is dropped",
-        workload="register",
-        anomalies=frozenset({"linearizable:lost-write"}),
+    "cas-ignores-old": _bug("register", "one compare-and-set in five does not compare", "linearizable:cas-stale-read"),
+    "small-values-lost-write": _bug(
+        "register", "as lost-write, where five values meet often", "linearizable:stale-read", values="small", keys=2
     ),
-    "stale-read": PlantedBug(
-        about="n2 answers strong reads from its own copy, which lags",
-        workload="register",
-        anomalies=frozenset({"linearizable:stale-read"}),
+    "session-goes-back": _bug(
+        "register",
+        "one plain read in twenty is answered by another copy, which is further behind",
+        "session-order:position-went-back",
+        reads="plain",
     ),
-    "phantom-write": PlantedBug(
-        about="one write in fifty is refused definitely, and takes effect",
-        workload="register",
-        anomalies=frozenset({"linearizable:phantom-read"}),
+    "skipped-write": _bug(
+        "register",
+        "n3's copy misses one write in fifty for ever, and goes on",
+        "session-order:skipped-write",
+        reads="plain",
     ),
-    "double-apply": PlantedBug(
-        about="a write whose reply was lost is applied a second time, some operations later",
-        workload="register",
-        anomalies=frozenset({"linearizable:stale-read", "linearizable:lost-write"}),
-    ),
-    "late-effect": PlantedBug(
-        about="one write in twenty is given up with an answer, and takes effect up to 800 ms later",
-        workload="register",
-        anomalies=frozenset({"late-effects:late-effect"}),
-        options={"keys": 40},
-    ),
-    "cas-ignores-old": PlantedBug(
-        about="one compare-and-set in five does not compare",
-        workload="register",
-        anomalies=frozenset({"linearizable:cas-stale-read"}),
-    ),
-    "small-values-lost-write": PlantedBug(
-        about="as lost-write, where five values meet often",
-        workload="register",
-        anomalies=frozenset({"linearizable:stale-read"}),
-        options={"values": "small", "keys": 2},
-    ),
-    "session-goes-back": PlantedBug(
-        about="one plain read in twenty is answered by another copy, which is further behind",
-        workload="register",
-        anomalies=frozenset({"session-order:position-went-back"}),
-        options=_PLAIN,
-    ),
-    "skipped-write": PlantedBug(
-        about="n3's copy misses one write in fifty for ever, and goes on",
-        workload="register",
-        anomalies=frozenset({"session-order:skipped-write"}),
-        options=_PLAIN,
-    ),
-    "dirty-restart": PlantedBug(
-        about="what was acknowledged in the last 50 ms before the leader's kill is gone",
-        workload="register",
-        anomalies=frozenset({"linearizable:stale-read"}),
+    "dirty-restart": _bug(
+        "register",
+        "what was acknowledged in the last 50 ms before the leader's kill is gone",
+        "linearizable:stale-read",
         faults=("kill",),
     ),
-    "zombie-answer": PlantedBug(
-        about="a leader that was paused answers strong reads from its old state when it wakes",
-        workload="register",
-        anomalies=frozenset({"leadership:stale-answer-by-superseded-leader"}),
-        options={"seldom_per_node": 6},
+    "zombie-answer": _bug(
+        "register",
+        "a leader that was paused answers strong reads from its old state when it wakes",
+        "leadership:stale-answer-by-superseded-leader",
+        faults=("pause",),
+        seldom_per_node=6,
+    ),
+    "zombie-stamp": _bug(
+        "register",
+        "a leader that was paused acknowledges writes in its old epoch when it wakes",
+        "leadership:stamped-effect",
+        faults=("pause",),
+        active_per_node=8,
+        rate=600.0,
+    ),
+    "two-values": _bug(
+        "register",
+        "one plain read in twenty tells another value of the same position",
+        "session-order:two-values",
+        reads="plain",
+    ),
+    "early-position": _bug(
+        "register",
+        "one write in forty is acknowledged at a position before its own",
+        "session-order:write-order",
+        reads="plain",
+    ),
+    "set-zombie-stamp": _bug(
+        "set",
+        "a leader that was paused acknowledges adds in its old epoch when it wakes, and they are seen",
+        "leadership:stamped-effect",
         faults=("pause",),
     ),
-    "zombie-stamp": PlantedBug(
-        about="a leader that was paused acknowledges writes in its old epoch when it wakes",
-        workload="register",
-        anomalies=frozenset({"leadership:stamped-effect"}),
-        options={"active_per_node": 8, "rate": 600.0},
-        faults=("pause",),
+    "set-lost-element": _bug("set", "one acknowledged add in fifty is dropped", "set:lost-write"),
+    "set-phantom-element": _bug(
+        "set", "one add in fifty is refused definitely, and takes effect", "set:phantom-element"
     ),
-    "two-values": PlantedBug(
-        about="one plain read in twenty tells another value of the same position",
-        workload="register",
-        anomalies=frozenset({"session-order:two-values"}),
-        options=_PLAIN,
-    ),
-    "early-position": PlantedBug(
-        about="one write in forty is acknowledged at a position before its own",
-        workload="register",
-        anomalies=frozenset({"session-order:write-order"}),
-        options=_PLAIN,
-    ),
-    "set-zombie-stamp": PlantedBug(
-        about="a leader that was paused acknowledges adds in its old epoch when it wakes, and they are seen",
-        workload="set",
-        anomalies=frozenset({"leadership:stamped-effect"}),
-        faults=("pause",),
-    ),
-    "set-lost-element": PlantedBug(
-        about="one acknowledged add in fifty is dropped",
-        workload="set",
-        anomalies=frozenset({"set:lost-write"}),
-    ),
-    "set-phantom-element": PlantedBug(
-        about="one add in fifty is refused definitely, and takes effect",
-        workload="set",
-        anomalies=frozenset({"set:phantom-element"}),
-    ),
-    "set-resurrected-element": PlantedBug(
-        about="elements vanish for a while and come back",
-        workload="set",
-        anomalies=frozenset({"set:lost-after-seen"}),
-    ),
-    "set-dirty-restart": PlantedBug(
-        about="what was acknowledged in the last 50 ms before the leader's kill is gone",
-        workload="set",
-        anomalies=frozenset({"set:lost-write"}),
+    "set-resurrected-element": _bug("set", "elements vanish for a while and come back", "set:lost-after-seen"),
+    "set-dirty-restart": _bug(
+        "set",
+        "what was acknowledged in the last 50 ms before the leader's kill is gone",
+        "set:lost-write",
         faults=("kill",),
     ),
-    "zombie-write": PlantedBug(
-        about="a leader that was paused acknowledges adds when it wakes, and nobody else ever hears of them",
-        workload="set",
-        anomalies=frozenset({"leadership:lost-acknowledgement"}),
+    "zombie-write": _bug(
+        "set",
+        "a leader that was paused acknowledges adds when it wakes, and nobody else ever hears of them",
+        "leadership:lost-acknowledgement",
         faults=("pause",),
     ),
-    "double-grant": PlantedBug(
-        about="one lock request in ten is granted though another holds it, with the same token",
-        workload="lock",
-        anomalies=frozenset({"lock:token-order"}),
+    "double-grant": _bug(
+        "lock", "one lock request in ten is granted though another holds it, with the same token", "lock:token-order"
     ),
-    "double-grant-unfenced": PlantedBug(
-        about="the same, where the guarded resource knows nothing of the lock",
-        workload="lock",
-        anomalies=frozenset({"lock:two-holders"}),
-        options={"fencing": "off", "stall_one_in": 1_000_000},
+    "double-grant-unfenced": _bug(
+        "lock",
+        "the same, where the guarded resource knows nothing of the lock",
+        "lock:two-holders",
+        fencing="off",
+        stall_one_in=1000000,
     ),
-    "fencing-ignored": PlantedBug(
-        about="guarded writes are taken from holders that have lost the lock",
-        workload="lock",
-        anomalies=frozenset({"lock:stale-token-accepted"}),
+    "fencing-ignored": _bug(
+        "lock", "guarded writes are taken from holders that have lost the lock", "lock:stale-token-accepted"
     ),
-    "token-goes-back": PlantedBug(
-        about="one grant in three has a token smaller than the one before it",
-        workload="lock",
-        anomalies=frozenset({"lock:token-order"}),
+    "token-goes-back": _bug(
+        "lock", "one grant in three has a token smaller than the one before it", "lock:token-order"
     ),
 }

@@ -5,11 +5,12 @@ take time, are lost, take effect late, and lose their replies; leaders are pause
 """
 
 import asyncio
-import random
 from bisect import bisect_right
 from typing import Final
 
 import msgspec
+
+from tests.fakes.store import PlantedStore
 
 #: Time until a new leader serves, and for how long a former leader that wakes does not know.
 ELECTION_S: Final = 0.3
@@ -48,12 +49,11 @@ class FakeNode:
         self.skipped: set[int] = set()
 
 
-class FakeCluster:
+class FakeCluster(PlantedStore):
     """The state that requests act on; `bug` names an entry of the catalogue or is None."""
 
     def __init__(self, *, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"fake-{seed}")
-        self.bug: Final = bug
+        super().__init__("fake", seed, bug)
         self.nodes: Final = {name: FakeNode(name) for name in ("n1", "n2", "n3")}
         self.leader = "n1"
         self.epoch = 1
@@ -69,13 +69,6 @@ class FakeCluster:
         self._versions: dict[str, list[Cell]] = {}
         self._elements: dict[str, dict[int, tuple[int, float]]] = {}
         self._hidden_until_s: dict[int, float] = {}
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        """Whether the planted bug is this one and strikes now."""
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
 
     @property
     def position(self) -> int:

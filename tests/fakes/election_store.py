@@ -5,31 +5,15 @@ Each node sleeps for a while: what is sent to it is served when it wakes. Correc
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from fencepost.harness.coordination import (
-    Deeds,
-    Definite,
-    Elections,
-    Held,
-    Indefinite,
-    Leading,
-    NotSent,
-    ReadMode,
-    Reply,
-)
-from fencepost.harness.generators import time_limit
-from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import clients_of, workload_options
-from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, Standing
+from fencepost.harness.coordination import Deeds, Definite, Held, Indefinite, Leading, ReadMode, Reply
+from fencepost.harness.history import History
+from fencepost.harness.verdict import Facts
 from fencepost.workloads.election import Election
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("n1", "n2", "n3")
 PROMISED: Final = (
@@ -63,25 +47,20 @@ BUGS: Final = {
 
 
 def facts(options: Mapping[str, Any] | None = None, *, fenced: bool = True) -> Facts:
-    promised = PROMISED if fenced else (*PROMISED, "one-believed-leader")
-    return Facts(
-        system="fake",
-        workload="election",
-        nodes=NODES,
-        guarantees=tuple(
-            Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in promised
-        ),
+    return facts_of(
+        "election",
+        NODES,
+        PROMISED if fenced else (*PROMISED, "one-believed-leader"),
         read_guarantee="one-acting-leader" if fenced else "one-believed-leader",
         options={"fencing": "on" if fenced else "off", **(options or {})},
     )
 
 
-class FakeStore:
+class FakeStore(PlantedStore):
     """Every change has a position of its own; a term's token is that of its grant."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"election-{seed}")
-        self.bug: Final = bug
+        super().__init__("election", seed, bug)
         self.position = 10
         self.trail: list[str] = []
         self.holder: tuple[int, FakeElections] | None = None
@@ -89,12 +68,6 @@ class FakeStore:
         self.waiting: list[FakeElections] = []
         #: (when, token or None, position): what there was to see of the leader.
         self.seen: list[tuple[float, int | None, int]] = [(0.0, None, 10)]
-
-    def hits(self, bug: str, one_in: int = 1) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
 
     def change(self) -> int:
         self.position += 1
@@ -134,24 +107,15 @@ class FakeStore:
         return (position + 1 if token and self.hits("unknown-leader", 20) else token), position
 
 
-class FakeElections:
+class FakeElections(StoreSession[FakeStore]):
     """What the workload uses of `harness.coordination.Elections`."""
 
     def __init__(self, store: FakeStore, node: str) -> None:
-        self._store, self._node, self._closed = store, node, False
+        super().__init__(store, node)
         self.lease_until_s = 0.0
 
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        self._closed = True
-
     async def _travel(self) -> None:
-        if self._closed:
-            raise NotSent("not-sent")
-        await asyncio.sleep(self._store.random.expovariate(1 / 0.002))
+        await super()._travel()
         await self._awake()
 
     async def _awake(self) -> None:
@@ -234,33 +198,16 @@ class FakeElections:
 
 def run_fake_election(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: 20 s of load, then the final phase."""
-    return run_virtual(_run(bug, seed, options or {}))
-
-
-async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     store = FakeStore(seed, bug)
-    workload = Election()
-    merged = workload_options(workload, registry.system("etcd"), options)
-    recorder = Recorder(None, clock_ns=virtual_clock_ns)
-    events: list[Event] = []
-    recorder.listeners.append(events.append)
-
-    async def open_client(process: int, node: str) -> Client:
-        await asyncio.sleep(0.001)
-        return workload.client(cast(Elections, FakeElections(store, node)), merged, recorder.now_ns)
-
-    interpreter = Interpreter(
-        clients_of(workload, merged, NODES, open_client, op_timeout_s=5.0, open_timeout_s=0.5),
-        recorder=recorder,
+    return play(
+        Election(),
+        lambda node: FakeElections(store, node),
+        nodes=NODES,
         seed=seed,
+        load_s=20.0,
+        system="etcd",
+        options=options or {},
+        settle_s=0.0,
+        final_s=None,
+        op_timeout_s=5.0,
     )
-    try:
-        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        await interpreter.run(time_limit(20_000_000_000, workload.generator(merged, len(NODES))))
-        recorder.record(PhaseEvent, phase=PhaseName.HEAL)
-        recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
-        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await interpreter.run(workload.final_generator(merged, len(NODES)))
-    finally:
-        await interpreter.close()
-    return History(events, source=f"fake election {bug} {seed}")

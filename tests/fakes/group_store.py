@@ -1,16 +1,16 @@
 """Groups in memory, with one coordinator that shares work out in generations; planted bugs."""
 
 import asyncio
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.harness.verdict import Thresholds
 from fencepost.systems.kafka.protocols import CommittedAs, Joined
 from fencepost.systems.kafka.workloads.consumer_groups import ConsumerGroups
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("b1", "b2", "b3")
 GUARANTEES: Final = (
@@ -19,13 +19,10 @@ GUARANTEES: Final = (
     "group-one-owner",
     "group-offsets-fresh",
 )
-FACTS: Final = Facts(
-    system="fake",
-    workload="consumer-groups",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
+FACTS: Final = facts_of(
+    "consumer-groups",
+    NODES,
+    GUARANTEES,
     thresholds=Thresholds(ok_operations_min=40),
 )
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
@@ -54,18 +51,14 @@ class FakeGroup:
         self.offsets: list[tuple[float, int | None]] = [(0.0, None)]
 
 
-class FakeCoordinator:
+class FakeCoordinator(PlantedStore):
     """All groups; the next generation begins when all members have joined, or some time after the first has."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"groups-{seed}")
-        self.bug: Final = bug
+        super().__init__("groups", seed, bug)
         self.groups: Final[dict[str, FakeGroup]] = {}
         self._ids = 0
         self._timers: set[asyncio.Task[None]] = set()
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
 
     def group(self, name: str) -> FakeGroup:
         return self.groups.setdefault(name, FakeGroup())
@@ -129,28 +122,18 @@ class FakeCoordinator:
         return known[-1]
 
 
-class FakeGroups:
+class FakeGroups(StoreSession[FakeCoordinator]):
     """Implements `systems.kafka.protocols.Groups`."""
 
     def __init__(self, coordinator: FakeCoordinator) -> None:
-        self._coordinator = coordinator
+        super().__init__(coordinator)
         self._id = ""
         self._generations: list[int] = []
 
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        return
-
-    async def _travel(self) -> None:
-        await asyncio.sleep(self._coordinator.random.expovariate(1 / 0.002))
-
     async def join(self, group: str) -> Joined:
         await self._travel()
-        self._id = self._id or self._coordinator.new_id()
-        joined = await self._coordinator.join(group, self._id)
+        self._id = self._id or self._store.new_id()
+        joined = await self._store.join(group, self._id)
         if joined.generation not in self._generations[-1:]:
             self._generations.append(joined.generation)
         await self._travel()
@@ -158,18 +141,18 @@ class FakeGroups:
 
     async def leave(self, group: str) -> None:
         await self._travel()
-        self._coordinator.group(group).members.pop(self._id, None)
+        self._store.group(group).members.pop(self._id, None)
         self._id, self._generations = "", []
 
     async def beat(self, group: str) -> None:
         await self._travel()
         self._check(group)
-        if self._coordinator.group(group).waiting:
+        if self._store.group(group).waiting:
             raise Definite("rebalance-in-progress")
 
     def _check(self, group: str) -> None:
         try:
-            self._coordinator.check(group, self._id, self._generations[-1])
+            self._store.check(group, self._id, self._generations[-1])
         except Definite as refusal:
             if refusal.code == "unknown-member-id":
                 self._id, self._generations = "", []
@@ -182,19 +165,19 @@ class FakeGroups:
             raise Definite("not-a-member")
         generation = self._generations[-back]
         try:
-            self._coordinator.commit(group, self._id, generation, offset)
+            self._store.commit(group, self._id, generation, offset)
         except Definite as refusal:
             if refusal.code == "unknown-member-id" and not late:
                 self._id, self._generations = "", []
             raise
-        if self._coordinator.random.randrange(60) == 0:
+        if self._store.random.randrange(60) == 0:
             raise Indefinite("connection-lost")
         await self._travel()
         return CommittedAs(generation)
 
     async def fetch_offset(self, group: str) -> int | None:
         await self._travel()
-        offset = self._coordinator.offset(group)
+        offset = self._store.offset(group)
         await self._travel()
         return offset
 

@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeChange, NodeLog, Outcome, PhaseName
-from fencepost.harness.verdict import Facts, Guarantee, LeadershipBound, SessionBound, Standing, Thresholds
+from fencepost.harness.verdict import LeadershipBound, SessionBound, Standing, Thresholds
 from fencepost.systems.kafka.broker_view import BrokerView
 from tests.checkers.build import MS, Tale
+from tests.fakes.store import facts_of
 
 VOTERS: Final = ("n1", "n2", "n3")
 BROKERS: Final = {"b1": 4, "b2": 5, "b3": 6}
@@ -32,14 +33,11 @@ GUARANTEES: Final = (
     "leaders-are-eligible",
     "eligible-replicas-kept",
 )
-FACTS: Final = Facts(
-    system="fake",
-    workload="log",
-    nodes=(*VOTERS, *BROKERS),
+FACTS: Final = facts_of(
+    "log",
+    (*VOTERS, *BROKERS),
+    GUARANTEES,
     electorate=VOTERS,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
     leadership=LeadershipBound(
         bound_ns=None, source="tests/fakes", standing=Standing.MEASURED, one_leader_per_epoch=False
     ),

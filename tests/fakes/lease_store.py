@@ -6,35 +6,28 @@ epoch 2 a little later and counts every lease anew. When the stall is over n1 fo
 """
 
 import asyncio
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Granted, Indefinite, Leases, Members, NotSent, ReadMode, Reply
-from fencepost.harness.generators import time_limit
+from fencepost.harness.coordination import Definite, Granted, Indefinite, Members, ReadMode, Reply
 from fencepost.harness.history import (
     AttemptEvent,
     BeliefEvent,
     Claim,
     EpochEvent,
-    Event,
     FaultAction,
     FaultEvent,
     FaultOutcome,
     FaultStage,
     History,
-    PhaseEvent,
-    PhaseName,
 )
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
+from fencepost.harness.verdict import Facts, LeaseBound
 from fencepost.workloads.lease import LeaseWorkload
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("n1", "n2", "n3")
 GUARANTEES: Final = (
@@ -65,13 +58,10 @@ BUGS: Final = {
 
 
 def facts(options: Mapping[str, Any] | None = None) -> Facts:
-    return Facts(
-        system="fake",
-        workload="lease",
-        nodes=NODES,
-        guarantees=tuple(
-            Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-        ),
+    return facts_of(
+        "lease",
+        NODES,
+        GUARANTEES,
         read_guarantee="live-lease-lives",
         subjects=("leader",),
         leases=LeaseBound(extra_ns=2_500_000_000, source="tests/fakes"),
@@ -90,22 +80,14 @@ class _Held:
     immortal: bool = False
 
 
-@dataclass
-class FakeStore:
-    random: random.Random
-    bug: str | None
-    position: int = 10
-    leases: dict[str, _Held] = field(default_factory=dict)
-    granted: int = 0
-    #: (when, position, numbers): what there was to see.
-    seen: list[tuple[float, int, frozenset[int]]] = field(default_factory=lambda: [(0.0, 10, frozenset())])
-    attempts: list[str] = field(default_factory=list)
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
+class FakeStore(PlantedStore):
+    def __init__(self, seed: int, bug: str | None) -> None:
+        super().__init__("lease", seed, bug)
+        self.position, self.granted = 10, 0
+        self.leases: dict[str, _Held] = {}
+        #: (when, position, numbers): what there was to see.
+        self.seen: list[tuple[float, int, frozenset[int]]] = [(0.0, 10, frozenset())]
+        self.attempts: list[str] = []
 
     def change(self) -> int:
         self.position += 1
@@ -130,7 +112,7 @@ class FakeStore:
     def leaderless(self) -> bool:
         return STALL_S[0] <= self.now_s() < ELECTED_S
 
-    async def count(self) -> None:
+    async def count(self, recorder: Recorder) -> None:
         """The leader looks at what is over, at every tick; a new one counts anew; n1 wakes with its queue."""
         elected = woken = False
         while True:
@@ -157,26 +139,11 @@ class FakeStore:
         return next((p, n) for at, p, n in reversed(self.seen) if at <= max(0.0, self.now_s() - lag_s))
 
 
-class FakeLeases:
+class FakeLeases(StoreSession[FakeStore]):
     """Implements `harness.coordination.Leases`, with losses on the way."""
-
-    def __init__(self, store: FakeStore, node: str) -> None:
-        self._store, self._node, self._closed = store, node, False
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        self._closed = True
-
-    async def _travel(self) -> None:
-        await asyncio.sleep(self._store.random.expovariate(1 / 0.002))
 
     async def _arrive(self) -> None:
         """At whoever leads: requests to a stalled node wait, and so does everything while nobody leads."""
-        if self._closed:
-            raise NotSent("not-sent")
         await self._travel()
         while self._store.leaderless() or (self._node == "n1" and self._store.stalled()):
             await asyncio.sleep(TICK_S)
@@ -248,43 +215,23 @@ class FakeLeases:
 
 def run_fake_leases(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: the load, with a leader's stall in it, and the final phase."""
-    return run_virtual(_run(bug, seed, options or {}))
-
-
-async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
-    store = FakeStore(random.Random(f"lease-{seed}"), bug)
-    workload = LeaseWorkload()
-    merged = workload_options(workload, registry.system("etcd"), {"looks_per_second": 30.0, **options})
-    recorder = Recorder(None, clock_ns=virtual_clock_ns)
-    events: list[Event] = []
-    recorder.listeners.append(events.append)
-
-    async def open_client(process: int, node: str) -> Client:
-        await asyncio.sleep(0.001)
-        return workload.client(cast(Leases, FakeLeases(store, node)), merged, recorder.now_ns)
-
-    interpreter = Interpreter(
-        clients_of(workload, merged, NODES, open_client, op_timeout_s=5.0, open_timeout_s=0.5),
-        recorder=recorder,
+    store = FakeStore(seed, bug)
+    return play(
+        LeaseWorkload(),
+        lambda node: FakeLeases(store, node),
+        nodes=NODES,
         seed=seed,
+        load_s=MAIN_S,
+        system="etcd",
+        options={"looks_per_second": 30.0, **(options or {})},
+        beside=[store.count, _observe, partial(_disturb, store)],
+        settle_s=0.0,
+        final_s=None,
+        op_timeout_s=5.0,
     )
-    beside = [asyncio.ensure_future(task) for task in (store.count(), _observe(recorder), _disturb(recorder, store))]
-    try:
-        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        load = workload.generator(merged, len(NODES))
-        await interpreter.run(time_limit(round(MAIN_S * 1e9), load))
-        recorder.record(PhaseEvent, phase=PhaseName.HEAL)
-        recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
-        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await interpreter.run(workload.final_generator(merged, len(NODES)))
-    finally:
-        for task in beside:
-            task.cancel()
-        await interpreter.close()
-    return History(events, source=f"fake leases {bug} {seed}")
 
 
-async def _disturb(recorder: Recorder, store: FakeStore) -> None:
+async def _disturb(store: FakeStore, recorder: Recorder) -> None:
     def fault(action: FaultAction, stage: FaultStage, outcome: FaultOutcome) -> None:
         about = {"fault_id": 0, "fault": "disk", "target": "leader", "nodes": ("n1",)}
         recorder.record(FaultEvent, action=action, stage=stage, outcome=outcome, **about)

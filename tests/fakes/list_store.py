@@ -1,26 +1,20 @@
 """Lists in memory with transactions over several of them; one planted bug at a time."""
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fencepost.checkers.transactions.history import check_lists
 from fencepost.harness.coordination import Definite, Indefinite, Lists
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Verdict
+from fencepost.harness.verdict import Verdict
 from fencepost.workloads.list_append import ListAppend
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("n1", "n2", "n3")
 _STRICT: Final = "strict-serializable"
-FACTS: Final = Facts(
-    system="fake",
-    workload="list-append",
-    nodes=NODES,
-    read_guarantee=_STRICT,
-    guarantees=(Guarantee(name=_STRICT, standing=Standing.PROMISED, text=_STRICT, source="tests/fakes"),),
-)
+FACTS: Final = facts_of("list-append", NODES, (_STRICT,), read_guarantee=_STRICT)
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {
     "lost-update": (
@@ -40,17 +34,13 @@ BUGS: Final = {
 _LATE: Final = (0.002, 0.03)
 
 
-class FakeLists:
+class FakeLists(PlantedStore):
     """The store; `before` are earlier states, for reads that are stale."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"lists-{seed}")
-        self.bug: Final = bug
+        super().__init__("lists", seed, bug)
         self.lists: dict[str, tuple[int, ...]] = {}
         self.before: list[dict[str, tuple[int, ...]]] = []
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
 
     def append(self, appends: Sequence[tuple[str, int]]) -> None:
         self.before = [*self.before[-30:], dict(self.lists)]
@@ -59,18 +49,8 @@ class FakeLists:
             self.lists[key] = (*self.lists.get(key, ()), *twice)
 
 
-class FakeListTransactions:
+class FakeListTransactions(StoreSession[FakeLists]):
     """Implements `harness.coordination.ListTransactions`."""
-
-    def __init__(self, store: FakeLists, node: str) -> None:
-        self._store, self._node = store, node
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        return
 
     async def transact(self, reads: Sequence[str], appends: Sequence[tuple[str, int]]) -> Lists:
         store = self._store
@@ -119,9 +99,6 @@ class FakeListTransactions:
         if self._store.bug == "reorders" and self._node == "n2" and len(numbers) > 1:
             return (*numbers[:-2], numbers[-1], numbers[-2])
         return (*numbers, -1) if self._store.hits("another", 50) else numbers
-
-    async def _travel(self) -> None:
-        await asyncio.sleep(self._store.random.expovariate(1 / 0.002))
 
     async def _wait(self) -> None:
         await asyncio.sleep(self._store.random.uniform(*_LATE))

@@ -6,10 +6,10 @@ committed before, leaves appends with acks=all unanswered, and acknowledges thos
 """
 
 import asyncio
-import random
 from typing import Final
 
 from fencepost.harness.coordination import Appended, Definite, Indefinite, Polled, Record
+from tests.fakes.store import PlantedStore, StoreSession
 
 ZOMBIE_S: Final = 0.8
 ELECTION_S: Final = 0.1
@@ -55,12 +55,11 @@ class Replica:
         self.claims: int | None = None
 
 
-class FakeLog:
+class FakeLog(PlantedStore):
     """The whole cluster; `bug` names an entry of `BUGS` or is None."""
 
     def __init__(self, *, seed: int, bug: str | None, partitions: int) -> None:
-        self.random: Final = random.Random(f"log-{seed}")
-        self.bug: Final = bug
+        super().__init__("log", seed, bug)
         self.nodes: Final = ("b1", "b2", "b3")
         self.replicas: Final = {(n, p): Replica() for n in self.nodes for p in range(partitions)}
         self.leaders: Final = {p: self.nodes[p % 3] for p in range(partitions)}
@@ -70,7 +69,7 @@ class FakeLog:
             self.replicas[node, p].claims = 0
 
     def strikes(self, bug: str) -> bool:
-        return self.bug == bug and self.random.randrange(_STRIKES_ONE_IN) == 0
+        return self.hits(bug, _STRIKES_ONE_IN)
 
     def leader(self, partition: int) -> Replica:
         return self.replicas[self.leaders[partition], partition]
@@ -101,23 +100,15 @@ class FakeLog:
             replica.high_watermark = max(replica.high_watermark, min(end, len(replica.entries)))
 
 
-class FakeLogSession:
+class FakeLogSession(StoreSession[FakeLog]):
     """Implements `harness.coordination.Log`."""
 
     def __init__(self, log: FakeLog, node: str) -> None:
-        self._log = log
-        self._node = node
-        self._acks = "all"
-
-    @property
-    def session_id(self) -> int | None:
-        return None
+        super().__init__(log, node)
+        self._log, self._acks = log, "all"
 
     def acknowledge(self, acks: str, *, idempotent: bool) -> None:
         self._acks = acks
-
-    async def close(self) -> None:
-        return
 
     async def append(self, partition: int, value: bytes) -> Appended:
         replica, log = self._log.replicas[self._node, partition], self._log

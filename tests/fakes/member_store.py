@@ -1,17 +1,17 @@
 """Memberships in memory: one order of changes, a leader who counts, lagging copies, listeners; planted bugs by name."""
 
 import asyncio
-import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Granted, Indefinite, ListedMember, NotSent, ReadMode, Reply, Roster
+from fencepost.harness.coordination import Definite, Granted, Indefinite, ListedMember, ReadMode, Reply, Roster
 from fencepost.harness.history import History
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
+from fencepost.harness.verdict import LeaseBound
 from fencepost.workloads.group_membership import GroupMembership
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("n1", "n2", "n3")
 GUARANTEES: Final = (
@@ -41,13 +41,10 @@ BUGS: Final = {
     "deaf-listener": ("one listener in two misses all changes after a while", "listener-stuck"),
     "unaware": ("what time does to members whom nobody can reach", "unaware-ghost"),
 }
-FACTS: Final = Facts(
-    system="fake",
-    workload="group-membership",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
+FACTS: Final = facts_of(
+    "group-membership",
+    NODES,
+    GUARANTEES,
     read_guarantee="renewing-member-stays",
     subjects=("leader",),
     leases=LeaseBound(extra_ns=1_500_000_000, source="tests/fakes"),
@@ -62,25 +59,17 @@ class _Held:
     key: str = ""
 
 
-@dataclass
-class FakeStore:
-    random: random.Random
-    bug: str | None
-    position: int = 10
-    leases: dict[str, _Held] = field(default_factory=dict)
-    granted: int = 0
-    members: dict[str, ListedMember] = field(default_factory=dict)
-    owners: dict[str, str] = field(default_factory=dict)
-    #: By lease: the id that it was for, also after its end.
-    ids: dict[str, str] = field(default_factory=dict)
-    #: (when, position, members): what there was to list.
-    seen: list[tuple[float, int, tuple[ListedMember, ...]]] = field(default_factory=lambda: [(0.0, 10, ())])
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
+class FakeStore(PlantedStore):
+    def __init__(self, seed: int, bug: str | None) -> None:
+        super().__init__("groups", seed, bug)
+        self.position, self.granted = 10, 0
+        self.leases: dict[str, _Held] = {}
+        self.members: dict[str, ListedMember] = {}
+        self.owners: dict[str, str] = {}
+        #: By lease: the id that it was for, also after its end.
+        self.ids: dict[str, str] = {}
+        #: (when, position, members): what there was to list.
+        self.seen: list[tuple[float, int, tuple[ListedMember, ...]]] = [(0.0, 10, ())]
 
     def change(self) -> int:
         self.position += 1
@@ -111,25 +100,13 @@ class FakeStore:
                 self.end(handle)
 
 
-class FakeGroups:
+class FakeGroups(StoreSession[FakeStore]):
     """Implements what `harness.coordination.Memberships` needs for a group, with losses on the way."""
 
     def __init__(self, store: FakeStore, node: str) -> None:
-        self._store, self._node, self._closed = store, node, False
+        super().__init__(store, node)
         self._watched = -1
         self._deaf = store.hits("deaf-listener", 2)
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        self._closed = True
-
-    async def _travel(self) -> None:
-        if self._closed:
-            raise NotSent("not-sent")
-        await asyncio.sleep(self._store.random.expovariate(1 / 0.002))
 
     async def _lossy(self) -> None:
         if self._store.random.randrange(200) == 0:
@@ -212,7 +189,7 @@ class FakeGroups:
 
 def run_fake_groups(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
     """One run in virtual time: 15 s of load, and the final phase."""
-    store = FakeStore(random.Random(f"groups-{seed}"), bug)
+    store = FakeStore(seed, bug)
     return play(
         GroupMembership(),
         lambda node: FakeGroups(store, node),
@@ -221,5 +198,5 @@ def run_fake_groups(bug: str | None, seed: int, options: Mapping[str, Any] | Non
         load_s=15.0,
         system="etcd",
         options={"lists_per_second": 30.0, **(options or {})},
-        beside=store.count,
+        beside=[store.count],
     )

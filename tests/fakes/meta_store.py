@@ -1,7 +1,6 @@
 """A metastore in memory that keeps ZooKeeper's semantics; one planted bug by name for each rule."""
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -20,8 +19,8 @@ from fencepost.harness.coordination.kip_273 import (
     StateChangeHandler,
 )
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Guarantee, Standing
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("n1", "n2", "n3")
 GUARANTEES: Final = (
@@ -46,13 +45,10 @@ BUGS: Final = {
     "served-late": ("a session that is over is served", "silent-new-session"),
     "late-events": ("events come a while after the change", "watch-before-answer"),
 }
-FACTS: Final = Facts(
-    system="fake",
-    workload="metastore",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
+FACTS: Final = facts_of(
+    "metastore",
+    NODES,
+    GUARANTEES,
     read_guarantee="session-requests-in-order",
 )
 
@@ -62,16 +58,12 @@ class _ZNode:
         self.data, self.position, self.version, self.session = data, position, 0, session
 
 
-class FakeStore:
+class FakeStore(PlantedStore):
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"metastore-{seed}")
-        self.bug = bug
+        super().__init__("metastore", seed, bug)
         self.position = 10
         self.znodes: dict[str, _ZNode] = {}
         self.watchers: dict[str, list[FakeMetastore]] = {}
-
-    def hits(self, bug: str, one_in: int = 1) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
 
     def apply(self, request: Request, session: "FakeMetastore") -> MetastoreResponse:
         znode = self.znodes.get(request.path)
@@ -185,18 +177,8 @@ class FakeMetastore:
         return
 
 
-class FakeMetastores:
+class FakeMetastores(StoreSession[FakeStore]):
     """Implements `harness.coordination.kip_273.Metastores`."""
-
-    def __init__(self, store: FakeStore) -> None:
-        self._store = store
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        return
 
     async def metastore(self, ttl_ms: int | None) -> FakeMetastore:
         return FakeMetastore(self._store, None if ttl_ms is None else ttl_ms / 1000)

@@ -14,10 +14,13 @@ from typing import Any, Final
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
 from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.harness.verdict import Thresholds, Verdict
+from fencepost.systems.kafka.checkers import metadata
+from fencepost.systems.kafka.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.systems.kafka.protocols import LogPiece, MetadataKind
 from fencepost.systems.kafka.workloads.metadata import MetadataWorkload
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 VOTERS: Final = ("n1", "n2", "n3")
 NODES: Final = (*VOTERS, "b1")
@@ -30,14 +33,11 @@ PROMISED: Final = (
     "metadata-listener-order",
     "metadata-listener-complete",
 )
-FACTS: Final = Facts(
-    system="fake",
-    workload="metadata",
-    nodes=NODES,
+FACTS: Final = facts_of(
+    "metadata",
+    NODES,
+    PROMISED,
     electorate=VOTERS,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in PROMISED
-    ),
     read_guarantee="metadata-durable",
     thresholds=Thresholds(ok_operations_min=40),
 )
@@ -72,10 +72,9 @@ _TAIL_S: Final = 0.4
 _BROKERS_ONLY: Final = ("quota/", "topic/", "partitions/")
 
 
-class FakeQuorum:
+class FakeQuorum(PlantedStore):
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"metadata-{seed}")
-        self.bug: Final = bug
+        super().__init__("metadata", seed, bug)
         self.leader = "n1"
         self.log: list[tuple[float, str, bytes | None]] = []
         self.skipped: set[int] = set()
@@ -84,9 +83,6 @@ class FakeQuorum:
         #: Apart from the other draws, which listeners do not change.
         self.listen_random: Final = random.Random(f"metadata-listeners-{seed}")
         self.withdrawn = False
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
 
     def hits_listener(self, bug: str, one_in: int) -> bool:
         return self.bug == bug and self.listen_random.randrange(one_in) == 0
@@ -136,9 +132,6 @@ class FakeQuorum:
             return LogEntry(offset=entry.offset, epoch=entry.epoch, type=entry.type, fields={"value": "other"})
         return entry
 
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
-
     def append(self, key: str, value: bytes | None) -> None:
         if self.hits("lost-change", 30) or (value is None and self.hits("comes-back", 2)):
             return
@@ -166,33 +159,18 @@ class FakeQuorum:
         return found, at
 
 
-class FakeMetadata:
+class FakeMetadata(StoreSession[FakeQuorum]):
     """Implements `systems.kafka.protocols.Metadata`."""
-
-    def __init__(self, quorum: FakeQuorum, node: str) -> None:
-        self._quorum, self._node, self._closed = quorum, node, False
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        self._closed = True
-
-    async def _travel(self) -> None:
-        if self._closed:
-            raise NotSent("not-sent")
-        await asyncio.sleep(self._quorum.random.expovariate(1 / 0.002))
 
     async def _in_charge(self, *, change: bool) -> None:
         await self._travel()
-        if self._node in VOTERS and self._node != self._quorum.leader:
+        if self._node in VOTERS and self._node != self._store.leader:
             raise Indefinite("not-controller") if change else Definite("not-controller")
 
     async def alter(self, kind: MetadataKind, name: str, value: bytes | None) -> Reply:
         key = _key(kind, name)
         await self._in_charge(change=True)
-        quorum = self._quorum
+        quorum = self._store
         fate = quorum.random.randrange(100)
         if fate == 0:
             raise Indefinite("connection-lost")
@@ -212,16 +190,16 @@ class FakeMetadata:
         await self._travel()
         if self._node in VOTERS and key.startswith(_BROKERS_ONLY):
             raise Definite("unsupported-api")
-        value, at = self._quorum.view(self._node, key)
-        if self._quorum.bug != "two-views":
+        value, at = self._store.view(self._node, key)
+        if self._store.bug != "two-views":
             return Reply(value)
-        if self._node == "n2" and self._quorum.hits("two-views", 20):
+        if self._node == "n2" and self._store.hits("two-views", 20):
             value = b"1234567"
         return Reply(value, position=at)
 
     async def create_name(self, name: str, partitions: int = 1) -> Reply:
         await self._in_charge(change=True)
-        quorum = self._quorum
+        quorum = self._store
         if name in quorum.names:
             raise Definite("topic-already-exists") if self._node in VOTERS else Indefinite("topic-already-exists")
         if not quorum.hits("lost-name", 3):
@@ -231,7 +209,7 @@ class FakeMetadata:
         return Reply()
 
     async def name_taken(self, name: str) -> Reply:
-        quorum = self._quorum
+        quorum = self._store
         if quorum.bug == "denies" and self._node == "n2":
             await self._travel()
             taken = quorum.names.get(name, 1e9) < quorum.now_s() - 3.0
@@ -243,7 +221,7 @@ class FakeMetadata:
         return reply
 
     async def listen(self, offset: int, last_epoch: int, wait_s: float) -> LogPiece:
-        quorum = self._quorum
+        quorum = self._store
         if self._closed:
             raise NotSent("not-sent")
         await asyncio.sleep(quorum.listen_random.expovariate(1 / 0.002))
@@ -275,8 +253,13 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
         load_s=8.0,
         system="kraft",
         options={"window": "2s", "reads": 0.8, "kinds": kinds, "listeners": 2, **(options or {})},
-        beside=partial(_observe, quorum),
+        beside=[partial(_observe, quorum)],
     )
+
+
+def judge_metadata(history: History) -> list[Verdict]:
+    checks = (metadata.check, topic_names.check, snapshots.check, listeners.check)
+    return [verdict for check in checks for verdict in check(history, FACTS)]
 
 
 async def _observe(quorum: FakeQuorum, recorder: Recorder) -> None:

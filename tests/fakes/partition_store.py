@@ -5,7 +5,6 @@ moves its leaders; b2 goes on answering by its old copy, which nobody promises t
 """
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,10 +13,11 @@ import msgspec
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.harness.verdict import Thresholds
 from fencepost.systems.kafka.broker_view import BrokerView, PartitionState
 from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("b1", "b2", "b3")
 GUARANTEES: Final = (
@@ -27,13 +27,10 @@ GUARANTEES: Final = (
     "partition-states-fresh",
     "stale-broker-is-fenced",
 )
-FACTS: Final = Facts(
-    system="fake",
-    workload="partition-states",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
+FACTS: Final = facts_of(
+    "partition-states",
+    NODES,
+    GUARANTEES,
     thresholds=Thresholds(ok_operations_min=40),
 )
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
@@ -53,12 +50,11 @@ _SESSION_S: Final = 3.0
 _LAG_S: Final = {"b1": 0.0, "b2": 0.03, "b3": 0.05}
 
 
-class FakeBrokers:
+class FakeBrokers(PlantedStore):
     """What the controller knows, as it was at each time, and when each broker hears of it."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"partition-states-{seed}")
-        self.bug: Final = bug
+        super().__init__("partition-states", seed, bug)
         #: A correct one is cut off in two runs of three.
         self.cut: Final = bug is not None or seed % 3 > 0
         states = tuple(PartitionState(i, 1 + i % 3, 0, (1, 2, 3)) for i in range(_PARTITIONS))
@@ -68,12 +64,9 @@ class FakeBrokers:
     def newest(self) -> BrokerView:
         return self.known[-1][1]
 
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
     def view(self, node: str) -> BrokerView:
         """What this broker's copy holds."""
-        heard_s = asyncio.get_running_loop().time() - _LAG_S[node]
+        heard_s = self.now_s() - _LAG_S[node]
         ends_s = float("inf") if self.bug == STUCK else _CUT_S[1]
         if node == "b2" and self.cut and _CUT_S[0] < heard_s < ends_s:
             heard_s = _CUT_S[0]
@@ -87,7 +80,7 @@ class FakeBrokers:
 
     def change(self, **fields: Any) -> None:
         view = msgspec.structs.replace(self.newest, **fields)
-        self.known.append((asyncio.get_running_loop().time(), view))
+        self.known.append((self.now_s(), view))
 
     def elect(self, partition: int, leader: int) -> None:
         old = self.newest.partitions
@@ -107,31 +100,18 @@ class FakeBrokers:
         self.change(live=(1, 2, 3))
 
 
-class FakePartitionStates:
+class FakePartitionStates(StoreSession[FakeBrokers]):
     """Implements `systems.kafka.protocols.PartitionStates`."""
-
-    def __init__(self, brokers: FakeBrokers, node: str) -> None:
-        self._brokers, self._node = brokers, node
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        return
-
-    async def _travel(self) -> None:
-        await asyncio.sleep(self._brokers.random.expovariate(1 / 0.002))
 
     async def view(self) -> BrokerView:
         await self._travel()
-        view = self._brokers.view(self._node)
+        view = self._store.view(self._node)
         await self._travel()
         return view
 
     async def move(self, partition: int, replicas: Sequence[int]) -> None:
         await self._travel()
-        brokers = self._brokers
+        brokers = self._store
         if self._node != "b1":
             raise Definite("not-controller")
         if brokers.random.randrange(50) == 0:
@@ -152,5 +132,5 @@ def run_fake_partitions(bug: str | None, seed: int, options: Mapping[str, Any] |
         load_s=_LOAD_S,
         system="kraft",
         options={"partitions": _PARTITIONS, "rate": 60.0, **(options or {})},
-        beside=brokers.fence,
+        beside=[brokers.fence],
     )

@@ -14,8 +14,7 @@ from fencepost.checkers.elections import elections
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Verdict
 from fencepost.systems.kafka.checkers import brokers, groups, producer_ids, topics
-from fencepost.systems.kafka.checkers.metadata import check as check_metadata
-from fencepost.systems.kafka.checkers.metadata import listeners, partition_states, snapshots, topic_names
+from fencepost.systems.kafka.checkers.metadata import partition_states
 from tests.fakes import (
     catalogue,
     election_store,
@@ -79,6 +78,21 @@ def _stores(workload: str) -> Planted:
     )
 
 
+def _fake(
+    bugs: Mapping[str, tuple[str, str | Collection[str]]],
+    run: Callable[[str | None, int], History],
+    judge: Callable[[History], Sequence[Verdict]],
+    unkept: Iterable[str] = (),
+) -> Planted:
+    return Planted(
+        bugs=tuple(bugs),
+        run=run,
+        judge=lambda history, bug: judge(history),
+        unkept=frozenset(unkept),
+        named=_named(wanted for _, wanted in bugs.values()),
+    )
+
+
 def _watch_judged(history: History, bug: str | None) -> Sequence[Verdict]:
     flavour, options = (watch_store.BUGS[bug][1], watch_store.BUGS[bug][2]) if bug is not None else ("history", {})
     return judge_watch(history, flavour=flavour, **options).verdicts
@@ -86,100 +100,48 @@ def _watch_judged(history: History, bug: str | None) -> Sequence[Verdict]:
 
 FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "consumer-groups": (
-        Planted(
-            bugs=tuple(group_store.BUGS),
-            named=_named(bug[-1] for bug in group_store.BUGS.values()),
-            run=group_store.run_fake_groups,
-            judge=lambda history, bug: groups.check(history, group_store.FACTS),
-        ),
+        _fake(group_store.BUGS, group_store.run_fake_groups, lambda h: groups.check(h, group_store.FACTS)),
     ),
     "election": (
-        Planted(
-            bugs=tuple(election_store.BUGS),
-            named=_named(bug[-1] for bug in election_store.BUGS.values()),
-            run=election_store.run_fake_election,
-            judge=lambda history, bug: elections.check(history, election_store.facts()),
+        _fake(
+            election_store.BUGS,
+            election_store.run_fake_election,
+            lambda h: elections.check(h, election_store.facts()),
             unkept=_BELIEVED,
         ),
-        Planted(
-            bugs=tuple(transaction_broker.BUGS),
-            named=_named(bug[-1] for bug in transaction_broker.BUGS.values()),
-            run=transaction_runs.run_transactions,
-            judge=lambda history, bug: elections.check(history, transaction_runs.facts()),
+        _fake(
+            transaction_broker.BUGS,
+            transaction_runs.run_transactions,
+            lambda h: elections.check(h, transaction_runs.facts()),
             unkept=_BELIEVED,
         ),
     ),
     "group-membership": (
-        Planted(
-            bugs=tuple(member_store.BUGS),
-            named=_named(bug[-1] for bug in member_store.BUGS.values()),
-            run=member_store.run_fake_groups,
-            judge=lambda history, bug: membership.check(history, member_store.FACTS),
+        _fake(
+            member_store.BUGS,
+            member_store.run_fake_groups,
+            lambda h: membership.check(h, member_store.FACTS),
             # Time ends the membership of a process that cannot be told.
-            unkept=frozenset({"member-told-of-its-end"}),
+            unkept={"member-told-of-its-end"},
         ),
     ),
-    "lease": (
-        Planted(
-            bugs=tuple(lease_store.BUGS),
-            named=_named(bug[-1] for bug in lease_store.BUGS.values()),
-            run=lease_store.run_fake_leases,
-            judge=lambda history, bug: leases.check(history, lease_store.facts()),
-        ),
-    ),
-    "list-append": (
-        Planted(
-            bugs=tuple(list_store.BUGS),
-            named=_named(bug[-1] for bug in list_store.BUGS.values()),
-            run=list_store.run_fake_lists,
-            judge=lambda history, bug: list_store.judge_lists(history),
-        ),
-    ),
+    "lease": (_fake(lease_store.BUGS, lease_store.run_fake_leases, lambda h: leases.check(h, lease_store.facts())),),
+    "list-append": (_fake(list_store.BUGS, list_store.run_fake_lists, list_store.judge_lists),),
     "lock": (_stores("lock"),),
-    "log": (
-        Planted(
-            bugs=tuple(log_broker.BUGS),
-            named=_named(bug[-1] for bug in log_broker.BUGS.values()),
-            run=run_log,
-            judge=lambda history, bug: judge_log(history).verdicts,
-        ),
-    ),
+    "log": (_fake(log_broker.BUGS, run_log, lambda h: judge_log(h).verdicts),),
     "log-transactions": (
-        Planted(
-            bugs=tuple(transaction_store.BUGS),
-            named=_named(bug[-1] for bug in transaction_store.BUGS.values()),
-            run=transaction_store.run_fake_transactions,
-            judge=lambda history, bug: transaction_store.judge_transactions(history),
-        ),
+        _fake(transaction_store.BUGS, transaction_store.run_fake_transactions, transaction_store.judge_transactions),
     ),
-    "metadata": (
-        Planted(
-            bugs=tuple(metadata_store.BUGS),
-            named=_named(bug[-1] for bug in metadata_store.BUGS.values()),
-            run=metadata_store.run_fake_metadata,
-            judge=lambda history, bug: [
-                *check_metadata(history, metadata_store.FACTS),
-                *topic_names.check(history, metadata_store.FACTS),
-                *snapshots.check(history, metadata_store.FACTS),
-                *listeners.check(history, metadata_store.FACTS),
-            ],
-        ),
-    ),
+    "metadata": (_fake(metadata_store.BUGS, metadata_store.run_fake_metadata, metadata_store.judge_metadata),),
     "metastore": (
-        Planted(
-            bugs=tuple(meta_store.BUGS),
-            named=_named(bug[-1] for bug in meta_store.BUGS.values()),
-            run=meta_store.run_fake_metastore,
-            judge=lambda history, bug: metastore_checker.check(history, meta_store.FACTS),
-        ),
+        _fake(meta_store.BUGS, meta_store.run_fake_metastore, lambda h: metastore_checker.check(h, meta_store.FACTS)),
     ),
     "partition-states": (
-        Planted(
-            bugs=tuple(partition_store.BUGS),
-            named=_named(bug[-1] for bug in partition_store.BUGS.values()),
-            run=partition_store.run_fake_partitions,
-            judge=lambda history, bug: partition_states.check(history, partition_store.FACTS),
-            unkept=frozenset({"partition-states-fresh"}),
+        _fake(
+            partition_store.BUGS,
+            partition_store.run_fake_partitions,
+            lambda h: partition_states.check(h, partition_store.FACTS),
+            unkept={"partition-states-fresh"},
         ),
         Planted(
             bugs=tuple(kept_brokers.BUGS),
@@ -187,24 +149,10 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
             judge=lambda history, bug: brokers.check(history, kept_brokers.FACTS),
         ),
     ),
-    "producer-ids": (
-        Planted(
-            bugs=tuple(id_store.BUGS),
-            named=_named(bug[-1] for bug in id_store.BUGS.values()),
-            run=id_store.run_fake_ids,
-            judge=lambda history, bug: producer_ids.check(history, id_store.FACTS),
-        ),
-    ),
+    "producer-ids": (_fake(id_store.BUGS, id_store.run_fake_ids, lambda h: producer_ids.check(h, id_store.FACTS)),),
     # The interface compares nothing, so no store keeps an update behind it from being lost.
     "storage": (_stores("storage")._replace(unkept=frozenset({"update-loses-none"})),),
-    "topics": (
-        Planted(
-            bugs=tuple(topic_store.BUGS),
-            named=_named(bug[-1] for bug in topic_store.BUGS.values()),
-            run=topic_store.run_fake_topics,
-            judge=lambda history, bug: topics.check(history, topic_store.FACTS),
-        ),
-    ),
+    "topics": (_fake(topic_store.BUGS, topic_store.run_fake_topics, lambda h: topics.check(h, topic_store.FACTS)),),
     "register": (_stores("register"),),
     "set": (_stores("set"),),
     "watch": (

@@ -6,17 +6,16 @@ real run.
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.contract.profile import Profile, SystemOptions
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.harness.generators import time_limit
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,
-    Event,
     FaultAction,
     FaultEvent,
     FaultOutcome,
@@ -24,22 +23,19 @@ from fencepost.harness.history import (
     History,
     NodeChange,
     NodeEvent,
-    PhaseEvent,
-    PhaseName,
 )
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
+from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from fencepost.harness.verdict import Facts, Guarantee, Thresholds, Verdict
 from fencepost.harness.verdict.by_guarantee import COVERAGE
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode
+from tests.fakes.playing import play
 from tests.fakes.profile import NoParts
 from tests.fakes.session import FakeSession
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.store import promised
 
 _PROMISED: Final = (
     "linearizable",
@@ -73,9 +69,7 @@ class FakeSystem(NoParts):
     )
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return tuple(
-            Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in _PROMISED
-        )
+        return promised(_PROMISED)
 
 
 SYSTEM: Final = cast(System, FakeSystem())
@@ -98,7 +92,7 @@ def run_fake(
     """One run; `faults` of "pause" and "kill" (of the leader), by default those that the bug needs."""
     if faults is None:
         faults = BUGS[bug].faults if bug is not None else ()
-    return run_virtual(_Run(workload, bug, seed, faults, options or {}).go())
+    return _Run(workload, bug, seed, faults, options or {}).go()
 
 
 def judge_fake(
@@ -142,53 +136,34 @@ class _Run:
         self.options = options_of(self.workload, bug, options)
         self.bug, self.seed, self.faults = bug, seed, faults
 
-    async def go(self) -> History:
+    def go(self) -> History:
         self.cluster = FakeCluster(seed=self.seed, bug=self.bug)
-        self.recorder = Recorder(None, clock_ns=virtual_clock_ns)
-        events: list[Event] = []
-        self.recorder.listeners.append(events.append)
-        for node in self.cluster.nodes.values():
-            self._node(node, NodeChange.STARTED)
-        interpreter = self._interpreter()
-        watching = [asyncio.ensure_future(self._observe(node)) for node in self.cluster.nodes.values()]
-        try:
-            await self._phases(interpreter)
-        finally:
-            for task in watching:
-                task.cancel()
-            await interpreter.close()
-        return History(events, source=f"fake {self.workload.name} {self.bug} {self.seed}")
-
-    def _interpreter(self) -> Interpreter:
-        names = list(self.cluster.nodes)
-
-        async def open_client(process: int, name: str) -> Client:
-            node = self.cluster.nodes[name]
-            await asyncio.sleep(0.002)
-            if not node.alive:
-                raise Definite("refused")
-            return self.workload.client(FakeSession(self.cluster, node), self.options, self.recorder.now_ns)
-
-        return Interpreter(
-            clients_of(self.workload, self.options, names, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
-            recorder=self.recorder,
+        return play(
+            self.workload,
+            self._session,
+            nodes=list(self.cluster.nodes),
             seed=self.seed,
+            load_s=_MAIN_S,
+            options=self.options,
+            begin=self._begin,
+            beside=[partial(self._observe, node) for node in self.cluster.nodes.values()],
+            disturb=self._disturb,
+            final_s=3.0,
+            open_s=0.002,
         )
 
-    async def _phases(self, interpreter: Interpreter) -> None:
-        self.recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        faults = asyncio.ensure_future(self._disturb())
-        load = self.workload.generator(self.options, len(self.cluster.nodes))
-        await interpreter.run(time_limit(round(_MAIN_S * 1e9), load))
-        await faults
-        self.recorder.record(PhaseEvent, phase=PhaseName.HEAL)
-        self.recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
-        await asyncio.sleep(0.5)
-        self.recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        final = self.workload.final_generator(self.options, len(self.cluster.nodes))
-        await interpreter.run(time_limit(3_000_000_000, final))
+    def _session(self, name: str) -> FakeSession:
+        node = self.cluster.nodes[name]
+        if not node.alive:
+            raise Definite("refused")
+        return FakeSession(self.cluster, node)
 
-    async def _disturb(self) -> None:
+    def _begin(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        for node in self.cluster.nodes.values():
+            self._node(node, NodeChange.STARTED)
+
+    async def _disturb(self, _: object) -> None:
         began_s = self.cluster.now_s()
         for fault_id, at_s in enumerate(_FAULT_AT_S):
             for fault in self.faults:
@@ -229,7 +204,7 @@ class _Run:
     def _node(self, node: FakeNode, change: NodeChange) -> None:
         self.recorder.record(NodeEvent, node=node.name, change=change, incarnation=node.incarnation)
 
-    async def _observe(self, node: FakeNode) -> None:
+    async def _observe(self, node: FakeNode, _: object) -> None:
         """Ask one node alone whether it leads; a paused one answers when it wakes, or not before the deadline."""
         while True:
             asked_ns, incarnation = self.recorder.now_ns(), node.incarnation

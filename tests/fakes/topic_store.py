@@ -1,15 +1,14 @@
 """Topics in memory, that every node knows and any node leads; planted bugs."""
 
 import asyncio
-import random
 from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.coordination import Appended, Definite, Indefinite, Polled, Record
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Guarantee, Standing
 from fencepost.systems.kafka.workloads.topics import TopicsWorkload
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("b1", "b2", "b3")
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
@@ -19,32 +18,20 @@ BUGS: Final = {
     "topic-lost": ("one topic in five is gone at the end", "topics:made-topic-is-gone"),
     "record-lost": ("one acknowledged record in ten is not kept", "topics:lost-record"),
 }
-GUARANTEES: Final = ("topics-stay-dropped", "topics-keep-records")
-FACTS: Final = Facts(
-    system="fake",
-    workload="topics",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
-)
+FACTS: Final = facts_of("topics", NODES, ("topics-stay-dropped", "topics-keep-records"))
 #: When the load is over, and the final phase begins soon.
 _LOAD_S: Final = 25.0
 
 
-class FakeCluster:
+class FakeCluster(PlantedStore):
     """The topics with their records; each is led by the node that its name and the number of its making choose."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"topics-{seed}")
-        self._bug = bug
+        super().__init__("topics", seed, bug)
         self.topics: Final[dict[str, list[bytes]]] = {}
         self._dropped: Final[dict[str, list[bytes]]] = {}
         self._made = 0
         self._leaders: Final[dict[str, str]] = {}
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self._bug == bug and self.random.randrange(one_in) == 0
 
     def make(self, name: str) -> None:
         if name in self.topics:
@@ -73,52 +60,42 @@ class FakeCluster:
         return self.topics[name]
 
 
-class FakeTopics:
+class FakeTopics(StoreSession[FakeCluster]):
     """Implements `systems.kafka.protocols.Topics`."""
 
-    def __init__(self, cluster: FakeCluster, node: str) -> None:
-        self._cluster, self._node = cluster, node
-
-    @property
-    def session_id(self) -> int | None:
-        return None
-
-    async def close(self) -> None:
-        return
-
-    async def _travel(self, *, changes: bool = False) -> None:
-        await asyncio.sleep(self._cluster.random.expovariate(1 / 0.002))
-        if changes and self._cluster.random.randrange(100) == 0:
+    async def _answer(self) -> None:
+        await self._travel()
+        if self._store.random.randrange(100) == 0:
             raise Indefinite("connection-lost")
 
     async def make_topic(self, name: str) -> str | None:
         await self._travel()
-        self._cluster.make(name)
-        await self._travel(changes=True)
+        self._store.make(name)
+        await self._answer()
         return None
 
     async def drop_topic(self, name: str) -> None:
         await self._travel()
-        if name not in self._cluster.topics:
+        if name not in self._store.topics:
             raise Definite("unknown-topic-or-partition")
-        self._cluster.drop(name)
-        await self._travel(changes=True)
+        self._store.drop(name)
+        await self._answer()
 
     async def list_topics(self) -> tuple[str, ...]:
         await self._travel()
-        return tuple(sorted({*self._cluster.topics, "__consumer_offsets"}))
+        return tuple(sorted({*self._store.topics, "__consumer_offsets"}))
 
     async def put_record(self, name: str, value: bytes) -> Appended:
         await self._travel()
-        records = self._cluster.of(self._node, name)
-        if not self._cluster.hits("record-lost", 10):
+        records = self._store.of(self._node, name)
+        if not self._store.hits("record-lost", 10):
             records.append(value)
-        await self._travel(changes=True)
+        await self._answer()
         return Appended(len(records) - 1)
 
     async def read_topic(self, name: str, offset: int) -> Polled:
         await self._travel()
-        records = self._cluster.of(self._node, name)
+        records = self._store.of(self._node, name)
         kept = tuple(Record(at, value) for at, value in enumerate(records) if at >= offset)
         return Polled(kept, len(records), 0)
 
@@ -139,6 +116,6 @@ def run_fake_topics(bug: str | None, seed: int, options: Mapping[str, Any] | Non
         load_s=_LOAD_S,
         system="kraft",
         options=options or {},
-        beside=beside,
+        beside=[beside],
         final_s=20.0,
     )

@@ -6,7 +6,6 @@ coordinate and lead. Correct unless `bug` names one of `BUGS`.
 """
 
 import asyncio
-import random
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +29,7 @@ from fencepost.systems.kafka.wire.errors import CONNECTION_LOST, NOT_SENT, refus
 from fencepost.systems.kafka.wire.messages import Api
 from fencepost.systems.kafka.wire.records import Producer, read_batches
 from tests.fakes.kafka_batches import logged, marker
+from tests.fakes.store import PlantedStore
 
 NODES: Final = ("b1", "b2", "b3")
 PRODUCER_ID: Final = 7
@@ -68,12 +68,11 @@ class Entry(NamedTuple):
     commit: bool = False
 
 
-class FakeKafka:
+class FakeKafka(PlantedStore):
     """The whole cluster, of one transactional id and one partition."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"transactions-{seed}")
-        self.bug: Final = bug
+        super().__init__("transactions", seed, bug)
         self.coordinator = self.leader = 1
         self.log: list[Entry] = []
         self.aborted: list[_FetchedPartition.AbortedTransaction] = []
@@ -84,12 +83,6 @@ class FakeKafka:
         self._first: int | None = None
         self._seen_epoch, self._next_sequence = -1, 0
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
-
-    def now_s(self) -> float:
-        return asyncio.get_running_loop().time()
 
     def connect(self, number: int) -> "FakeConnection":
         return FakeConnection(self, number)

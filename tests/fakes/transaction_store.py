@@ -1,17 +1,17 @@
 """Partitions, inputs and producers in memory, with one coordinator of their transactions; planted bugs."""
 
 import asyncio
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
-from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from fencepost.harness.verdict import Thresholds, Verdict
 from fencepost.systems.kafka.checkers import log_transactions
 from fencepost.systems.kafka.protocols import Begun, NamedProducer, Piece, Put, TransactionRecord, Transformed
 from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
+from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("b1", "b2", "b3")
 GUARANTEES: Final = (
@@ -22,13 +22,10 @@ GUARANTEES: Final = (
     "no-hanging-transactions",
     "transforms-exactly-once",
 )
-FACTS: Final = Facts(
-    system="fake",
-    workload="log-transactions",
-    nodes=NODES,
-    guarantees=tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in GUARANTEES
-    ),
+FACTS: Final = facts_of(
+    "log-transactions",
+    NODES,
+    GUARANTEES,
     thresholds=Thresholds(ok_operations_min=40),
     options={"hangs_after": "3s"},
 )
@@ -78,21 +75,17 @@ class Txn:
         return False if partition in self.otherwise and self.committed is not None else self.committed
 
 
-class FakeCluster:
+class FakeCluster(PlantedStore):
     """All partitions and producers of one run."""
 
     def __init__(self, seed: int, bug: str | None) -> None:
-        self.random: Final = random.Random(f"transactions-{seed}")
-        self.bug: Final = bug
+        super().__init__("transactions", seed, bug)
         self.log: Final[list[list[Entry]]] = [[] for _ in range(_PARTITIONS)]
         self.tokens: Final[dict[str, int]] = {}
         self.open: Final[dict[str, Txn]] = {}
         self.offsets: Final[dict[str, list[int]]] = {}
         self.committed: Final[list[Txn]] = []
         self._timers: set[asyncio.Task[None]] = set()
-
-    def hits(self, bug: str, one_in: int) -> bool:
-        return self.bug == bug and self.random.randrange(one_in) == 0
 
     def begin(self, name: str) -> int:
         self.end(name, commit=False)
@@ -169,29 +162,21 @@ class FakeCluster:
         return next((at for at, e in enumerate(log) if e.by is not None and e.by.state(partition) is None), len(log))
 
 
-class FakeTransactions:
+class FakeTransactions(StoreSession[FakeCluster]):
     """Implements `systems.kafka.protocols.TransactionsOnLogs`."""
 
-    session_id: Final = None
-
     def __init__(self, cluster: FakeCluster) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._tokens: dict[str, int] = {}
         self._positions: dict[str, int] = {}
-
-    async def close(self) -> None:
-        return
 
     def use_version(self, version: int | None) -> None:
         return
 
-    async def _travel(self) -> None:
-        await asyncio.sleep(self._cluster.random.expovariate(1 / 0.002))
-
     async def begin(self, named: NamedProducer) -> Begun:
         producer = named.name
         await self._travel()
-        self._tokens[producer] = self._cluster.begin(producer)
+        self._tokens[producer] = self._store.begin(producer)
         self._positions.pop(producer, None)
         await self._travel()
         return Begun(self._tokens[producer], 1)
@@ -203,19 +188,19 @@ class FakeTransactions:
         records = []
         for partition, number, read in rows:
             await self._travel()
-            txn = self._cluster.transaction(name, token)
-            records.append((partition, self._cluster.append(partition, number, read, txn)))
-            if self._cluster.random.randrange(100) == 0:
+            txn = self._store.transaction(name, token)
+            records.append((partition, self._store.append(partition, number, read, txn)))
+            if self._store.random.randrange(100) == 0:
                 raise Definite("timeout")
         return tuple(records)
 
     async def _end(self, name: str, *, commit: bool) -> None:
         await self._travel()
-        self._cluster.check(name, self._tokens[name])
-        if name not in self._cluster.open and self._cluster.bug != "no-fence":
+        self._store.check(name, self._tokens[name])
+        if name not in self._store.open and self._store.bug != "no-fence":
             raise Definite("fenced")
-        self._cluster.end(name, commit=commit)
-        if commit and self._cluster.random.randrange(60) == 0:
+        self._store.end(name, commit=commit)
+        if commit and self._store.random.randrange(60) == 0:
             raise Indefinite("connection-lost")
         await self._travel()
 
@@ -238,9 +223,9 @@ class FakeTransactions:
         token = self._tokens.pop(producer, None)
         if token is None:
             raise Definite("no-producer")
-        if self._cluster.bug != "late":
+        if self._store.bug != "late":
             raise Definite("invalid-txn-state")
-        offset = self._cluster.append(partition, number, None, Txn(producer, token))
+        offset = self._store.append(partition, number, None, Txn(producer, token))
         return Put(((partition, offset),))
 
     async def transform(
@@ -249,11 +234,11 @@ class FakeTransactions:
         producer = named.name
         if producer not in self._tokens:
             raise Definite("no-producer")
-        at = self._positions.get(producer, self._cluster.offset(producer, first=True))
+        at = self._positions.get(producer, self._store.offset(producer, first=True))
         try:
             records = await self._put(producer, [(i % _PARTITIONS, number, i) for i in range(at, at + most)])
             await asyncio.sleep(wait_s)
-            self._cluster.transaction(producer, self._tokens[producer]).offset = at + most
+            self._store.transaction(producer, self._tokens[producer]).offset = at + most
             await self._end(producer, commit=commit)
         except (Definite, Indefinite):
             self._tokens.pop(producer, None)
@@ -263,14 +248,14 @@ class FakeTransactions:
 
     async def read(self, partition: int, offset: int, *, committed: bool) -> Piece:
         await self._travel()
-        piece = self._cluster.read(partition, offset, committed=committed)
+        piece = self._store.read(partition, offset, committed=committed)
         await self._travel()
         return piece
 
     async def consumed(self, named: NamedProducer) -> int:
         producer = named.name
         await self._travel()
-        return self._cluster.offset(producer, first=False)
+        return self._store.offset(producer, first=False)
 
 
 def run_fake_transactions(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:

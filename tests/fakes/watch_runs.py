@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from msgspec.structs import replace
@@ -10,23 +11,18 @@ from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.system import System, WatchKinds
 from fencepost.harness.coordination import WatchMode
-from fencepost.harness.generators import time_limit
-from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.history import History
 from fencepost.harness.judging.judgement import Judgement, conclude
-from fencepost.harness.plugins.workload import clients_of, workload_options
-from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.systems.consul.system import CONSUL
 from fencepost.systems.etcd.system import ETCD
 from fencepost.systems.zookeeper.system import ZOOKEEPER
 from fencepost.workloads.watch import WatchOptions, WatchWorkload
+from tests.fakes.playing import play
 from tests.fakes.profile import FAKE_PROFILE, NoParts
-from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 
-_MAIN_S: Final = 4.0
 _OPTIONS: Final = {"rate": 300.0, "wait": "20ms", "keys": 4}
 _PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {
     # The newest release: earlier ones promise less of bookmarks.
@@ -59,7 +55,25 @@ def run_watch(bug: str | None, seed: int, *, flavour: str = "history", **given: 
     if bug is not None:
         _, flavour, needed, _ = BUGS[bug]
         given = {**needed, **given}
-    return run_virtual(_Run(bug, seed, flavour, options_of(flavour, given)).go())
+    store = FakeWatchStore(seed=seed, bug=bug, flavour=flavour)
+
+    async def disturb(_: object) -> None:
+        for name in (*store.nodes, "n1"):
+            await asyncio.sleep(0.6)
+            await store.cut(name, 0.3)
+
+    return play(
+        WatchWorkload(),
+        lambda node: FakeWatchSession(store, node),
+        nodes=tuple(store.nodes),
+        seed=seed,
+        load_s=4.0,
+        options=options_of(flavour, given),
+        beside=[partial(store.apply, node) for node in store.nodes.values()],
+        disturb=disturb,
+        warm_up_s=0.5,
+        open_s=0.0,
+    )
 
 
 def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> Judgement:
@@ -75,54 +89,3 @@ def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> 
     )
     verdicts = [v for check in (watches.check, coverage.check) for v in check(history, facts)]
     return conclude(history, facts, tuple(verdicts))
-
-
-class _Run:
-    def __init__(self, bug: str | None, seed: int, flavour: str, options: WatchOptions) -> None:
-        self._store = FakeWatchStore(seed=seed, bug=bug, flavour=flavour)
-        self._seed, self._options = seed, options
-        self._workload = WatchWorkload()
-
-    async def go(self) -> History:
-        self._recorder = Recorder(None, clock_ns=virtual_clock_ns)
-        events: list[Event] = []
-        self._recorder.listeners.append(events.append)
-        names = tuple(self._store.nodes)
-
-        async def open_client(process: int, node: str) -> Client:
-            session = FakeWatchSession(self._store, node)
-            return self._workload.client(session, self._options, self._recorder.now_ns)
-
-        interpreter = Interpreter(
-            clients_of(self._workload, self._options, names, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
-            recorder=self._recorder,
-            seed=self._seed,
-        )
-        self._store.start()
-        try:
-            await self._phases(interpreter, len(names))
-        finally:
-            await interpreter.close()
-            self._store.stop()
-        return History(events, source=f"fake watches {self._store.bug} {self._seed}")
-
-    async def _phases(self, interpreter: Interpreter, count: int) -> None:
-        for phase, length_s in ((PhaseName.WARM_UP, 0.5), (PhaseName.MAIN, _MAIN_S)):
-            self._recorder.record(PhaseEvent, phase=phase)
-            faults = asyncio.ensure_future(self._disturb(phase))
-            load = self._workload.generator(self._options, count)
-            await interpreter.run(time_limit(round(length_s * 1e9), load))
-            await faults
-        self._recorder.record(PhaseEvent, phase=PhaseName.HEAL)
-        self._recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
-        await asyncio.sleep(0.5)
-        self._recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        final = self._workload.final_generator(self._options, count)
-        await interpreter.run(time_limit(10_000_000_000, final))
-
-    async def _disturb(self, phase: PhaseName) -> None:
-        if phase is not PhaseName.MAIN:
-            return
-        for name in (*self._store.nodes, "n1"):
-            await asyncio.sleep(0.6)
-            await self._store.cut(name, 0.3)

@@ -119,14 +119,6 @@ class FakeWatchStore:
         self.numbers: Final[dict[str, int]] = {}
         self.compacted = 0
         self.eaten: Final[set[int]] = set()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self) -> None:
-        self._tasks = [asyncio.ensure_future(self._apply(node)) for node in self.nodes.values()]
-
-    def stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
 
     def strikes(self, *bugs: str, one_in: int = _STRIKES_ONE_IN) -> bool:
         return self.bug in bugs and self.random.randrange(one_in) == 0
@@ -164,7 +156,8 @@ class FakeWatchStore:
             return Change(position, "deleted", key)
         return Change(position, "put" if told else "changed", key, b"%d" % number if told else None)
 
-    async def _apply(self, node: Node) -> None:
+    async def apply(self, node: Node, _: object) -> None:
+        """Apply what was committed, a little later, as long as the run lasts."""
         while True:
             await asyncio.sleep(self.random.uniform(0.001, 0.02))
             if not node.up or node.applied >= len(self.log):

@@ -16,11 +16,12 @@ from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.testing.simulation import simulate
-from fencepost.harness.verdict import Cause, Validity
+from fencepost.harness.verdict import Cause, Validity, Verdict
 from fencepost.harness.verdict.figures import values
 from fencepost.workloads.election import BACKLOG, ELECTION, Election, ElectionClient
 from tests.checkers.build import only
 from tests.fakes.election_store import BUGS, facts, run_fake_election
+from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.lab_scenario import require_lab
 from tests.run_command import run_undisturbed, without_rows
 
@@ -40,19 +41,13 @@ STRONG = {"observe": "strong", "give_up": "1500ms"}
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    about, wanted = BUGS[bug]
-    seen = []
     options = STRONG if bug in ("unknown-leader", "late-campaign") else None
-    for seed in SEEDS:
+
+    def judged(seed: int) -> list[Verdict]:
         verdicts = elections.check(run_fake_election(bug, seed, options), facts(options))
-        broken = [v for v in verdicts if facts().decides(v.guarantee)]
-        broken = [v for v in broken if v.validity is Validity.INVALID]
-        found = {name for v in broken for name in v.anomalies}
-        seen.append(found)
-        if wanted in found:
-            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
-            return
-    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+        return [v for v in verdicts if facts().decides(v.guarantee)]
+
+    assert_found_within_ten_seeds(BUGS[bug], judged)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -24,6 +24,7 @@ from fencepost.harness.verdict.figures import values
 from fencepost.workloads.lease import BOUND, LeaseClient, LeaseWorkload
 from tests.checkers.build import only
 from tests.fakes.lease_store import BUGS, facts, run_fake_leases
+from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.lab_scenario import refuse, require_lab
 from tests.run_command import assert_nothing_left, run, run_undisturbed, without_rows
 from tests.seeds import seeds
@@ -39,16 +40,7 @@ S = 1_000_000_000
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    about, wanted = BUGS[bug]
-    seen = []
-    for seed in range(10):
-        broken = [v for v in leases.check(run_fake_leases(bug, seed), facts()) if v.validity is Validity.INVALID]
-        found = {name for v in broken for name in v.anomalies}
-        seen.append(found)
-        if wanted in found:
-            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
-            return
-    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+    assert_found_within_ten_seeds(BUGS[bug], lambda seed: leases.check(run_fake_leases(bug, seed), facts()))
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=4))

@@ -7,22 +7,14 @@ import pytest
 from fencepost.harness.history import Outcome, PhaseName
 from fencepost.harness.verdict import Validity
 from fencepost.systems.kafka.checkers.log_transactions.view import TransactionsView
+from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.fakes.transaction_store import BUGS, NODES, judge_transactions, run_fake_transactions
 from tests.seeds import seeds
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    about, wanted = BUGS[bug]
-    seen = []
-    for seed in range(10):
-        broken = [v for v in judge_transactions(run_fake_transactions(bug, seed)) if v.validity is Validity.INVALID]
-        found = {f"{v.checker}:{name}" for v in broken for name in v.anomalies}
-        seen.append(found)
-        if wanted in found:
-            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
-            return
-    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+    assert_found_within_ten_seeds(BUGS[bug], lambda seed: judge_transactions(run_fake_transactions(bug, seed)))
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))

@@ -18,47 +18,26 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
-from fencepost.harness.verdict import Validity, Verdict
-from fencepost.systems.kafka.checkers import metadata
-from fencepost.systems.kafka.checkers.metadata import listeners, snapshots, topic_names
+from fencepost.harness.verdict import Validity
 from fencepost.systems.kafka.workloads.metadata import MetadataOptions, MetadataWorkload, settings_in_turn
-from tests.fakes.metadata_store import BUGS, FACTS, NODES, FakeMetadata, FakeQuorum, run_fake_metadata
+from tests.fakes.metadata_store import BUGS, NODES, FakeMetadata, FakeQuorum, judge_metadata, run_fake_metadata
+from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.seeds import seeds
 
-SEEDS = range(10)
 WORKLOAD = MetadataWorkload()
 SYSTEM = registry.system("etcd")
 OPTIONS = WORKLOAD.defaults(SYSTEM)
 S = 1_000_000_000
 
 
-def judged(bug: str | None, seed: int) -> list[Verdict]:
-    history = run_fake_metadata(bug, seed)
-    return [
-        *metadata.check(history, FACTS),
-        *topic_names.check(history, FACTS),
-        *snapshots.check(history, FACTS),
-        *listeners.check(history, FACTS),
-    ]
-
-
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    about, wanted = BUGS[bug]
-    seen = []
-    for seed in SEEDS:
-        broken = [v for v in judged(bug, seed) if v.validity is Validity.INVALID]
-        found = {f"{v.checker}:{name}" for v in broken for name in v.anomalies}
-        seen.append(found)
-        if wanted in found:
-            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
-            return
-    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+    assert_found_within_ten_seeds(BUGS[bug], lambda seed: judge_metadata(run_fake_metadata(bug, seed)))
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_a_correct_quorum_passes(seed: int) -> None:
-    for verdict in judged(None, seed):
+    for verdict in judge_metadata(run_fake_metadata(None, seed)):
         assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
         assert verdict.tested
 

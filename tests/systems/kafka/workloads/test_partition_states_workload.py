@@ -11,23 +11,13 @@ from fencepost.systems.kafka.broker_view import broker_view
 from fencepost.systems.kafka.checkers.metadata import partition_states
 from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.partition_store import BUGS, FACTS, NODES, run_fake_partitions
+from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.seeds import seeds
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    about, wanted = BUGS[bug]
-    seen = []
-    for seed in range(10):
-        broken = [
-            v for v in partition_states.check(run_fake_partitions(bug, seed), FACTS) if v.validity is Validity.INVALID
-        ]
-        found = {f"{v.checker}:{name}" for v in broken for name in v.anomalies}
-        seen.append(found)
-        if wanted in found:
-            assert all(v.witnesses and v.witnesses[0].steps for v in broken)
-            return
-    pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
+    assert_found_within_ten_seeds(BUGS[bug], lambda seed: partition_states.check(run_fake_partitions(bug, seed), FACTS))
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))
