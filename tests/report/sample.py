@@ -112,6 +112,11 @@ def case(history: History, verdicts: tuple[Verdict, ...], validity: Validity, he
     )
 
 
+def _etcd_facts(**more: Any) -> Facts:
+    given: dict[str, Any] = {"guarantees": (LINEARIZABLE, ONE_LEADER), "vocabulary": Vocabulary(epoch="term"), **more}
+    return Facts(system="etcd", workload="register", nodes=NODES, **given)
+
+
 def etcd_valid() -> ReportCase:
     """A leader is cut off, goes on claiming term 2 for a while after term 3 has begun, and does no harm: valid."""
     rng = random.Random(1)
@@ -159,12 +164,7 @@ def etcd_valid() -> ReportCase:
         lambda at: 2 if at < 7200 * MS else 3 if at < 16100 * MS else 4,
         lambda node, at: (node == "n1" and 6 * S < at < 12 * S) or (node == "n2" and 15 * S < at < 17300 * MS),
     )
-    facts = Facts(
-        system="etcd",
-        workload="register",
-        nodes=NODES,
-        vocabulary=Vocabulary(epoch="term"),
-        guarantees=(LINEARIZABLE, ONE_LEADER),
+    facts = _etcd_facts(
         nemesis=("partition:leader", "kill"),
         leadership=LeadershipBound(
             bound_ns=2_100 * MS,
@@ -269,44 +269,12 @@ def zookeeper_invalid() -> ReportCase:
         lambda at: 1 if at < 6800 * MS else 2,
         lambda node, at: node == "n3" and 5 * S < at < 12400 * MS,
     )
-    tape.op(
-        11 * S + 980 * MS,
-        11 * S + 984 * MS,
-        900,
-        "write",
-        "n2",
-        key="r1",
-        value=4711,
-        position=(2 << 32) | 97,
-        value_position=(2 << 32) | 97,
-        epoch=2,
-    )
-    tape.op(
-        11 * S + 990 * MS,
-        12 * S + 9 * MS,
-        901,
-        "read",
-        "n3",
-        key="r1",
-        result=811,
-        position=(1 << 32) | 412,
-        value_position=(1 << 32) | 409,
-        epoch=1,
-        session=0x3000A,
-    )
-    tape.op(
-        12 * S + 5 * MS,
-        12 * S + 11 * MS,
-        902,
-        "read",
-        "n3",
-        key="r1",
-        result=811,
-        position=(1 << 32) | 412,
-        value_position=(1 << 32) | 409,
-        epoch=1,
-        session=0x3000B,
-    )
+    zxid, old = (2 << 32) | 97, (1 << 32) | 409
+    new: dict[str, Any] = {"key": "r1", "value": 4711, "position": zxid, "value_position": zxid, "epoch": 2}
+    stale: dict[str, Any] = {"key": "r1", "result": 811, "position": old + 3, "value_position": old, "epoch": 1}
+    tape.op(11 * S + 980 * MS, 11 * S + 984 * MS, 900, "write", "n2", **new)
+    tape.op(11 * S + 990 * MS, 12 * S + 9 * MS, 901, "read", "n3", session=0x3000A, **stale)
+    tape.op(12 * S + 5 * MS, 12 * S + 11 * MS, 902, "read", "n3", session=0x3000B, **stale)
     history = tape.history()
     indexes = tuple(e.index for e in history.events if isinstance(e, OpEvent) and e.process in (900, 901, 902))
     steps = (
@@ -389,14 +357,7 @@ def unknown() -> ReportCase:
     tape.add(SampleEvent, 3 * S + 1, loop_lag_ns_max=811 * MS)
     beliefs(tape, rng, 9 * S, lambda node, at: (Claim.YES if node == "n1" else Claim.NO, 2))
     load(tape, rng, S, 8 * S, lambda at: 2, lambda node, at: False)
-    facts = Facts(
-        system="etcd",
-        workload="register",
-        nodes=NODES,
-        vocabulary=Vocabulary(epoch="term"),
-        guarantees=(LINEARIZABLE, ONE_LEADER),
-        nemesis=("partition:leader",),
-    )
+    facts = _etcd_facts(nemesis=("partition:leader",))
     verdicts = (
         Verdict(
             checker="linearizability",
