@@ -400,10 +400,10 @@ class Bag(Elements):
         seen = {call.result for _, call in others}
         lost = [state[0] for state in held if state[0] not in seen]
         if len(lost) == len(held) and type(self) is not Bag:
-            why = f"{self.listed(lost[:1])} went in before and was to come first; nothing ever returned it."
+            why = f"{self.listed(lost[:1])} went in before and was to come out first; nothing ever returned it."
             return "lost-element", why
         if all(failed.result in state for state in held) and type(self) is not Bag:
-            return "reordered-element", f"{self.listed(held[0][:1])} was to come first."
+            return "reordered-element", f"{self.listed(held[0][:1])} was to come out first."
         return NON_LINEARIZABLE, ""
 
     def elements_in(self, state: Any) -> Sequence[int]:

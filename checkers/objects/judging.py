@@ -31,6 +31,7 @@ from fencepost.checkers.violations.finding import (
 )
 from fencepost.checkers.violations.impossible import impossible_answers, set_aside, with_impossible
 from fencepost.harness.base.errors import Contradiction
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
 
@@ -157,11 +158,14 @@ def _explained(kind: Kind, part: str | None, answer: Answer, calls: Calls) -> Fi
 
 
 def search_words(
-    answer: Answer, beside: Sequence[Operation], states: Sequence[str], subject: str = "There"
+    answer: Answer, beside: Sequence[Operation], states: Sequence[str], subject: str = "The object"
 ) -> list[str]:
     """What a search says of what it refused; `subject` can be only in these states."""
+    before = len(answer.order)
     sentences = [
-        f"Up to its answer {len(answer.order)} operations are explained by one order; in no order may it come next."
+        f"An order explains {counted(before, 'operation')} up to its answer; in no order can it come next."
+        if before
+        else "In no order can it come first."
     ]
     if states:
         more = "" if len(states) <= _NAMED_MAX and not answer.more_states else ", or others"
@@ -257,8 +261,7 @@ def _proof_words(since: Sequence[Operation], must: Sequence[Operation], may: Seq
         sentence = f"No order explains even these {len(must)} operations{behind}: {_listed(must)}"
     if not may:
         return [f"{sentence}."]
-    others = "one" if len(may) == 1 else str(len(may))
-    return [f"{sentence}; with or without {others} that may have taken effect: {_listed(may)}."]
+    return [f"{sentence}; whether or not {'this' if len(may) == 1 else 'these'} took effect: {_listed(may)}."]
 
 
 def _listed(operations: Sequence[Operation]) -> str:

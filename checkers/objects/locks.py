@@ -14,6 +14,7 @@ from fencepost.checkers.objects.kind import Call, Calls, Chance, Kind, Refusals,
 from fencepost.checkers.violations.finding import Finding, describe
 from fencepost.checkers.violations.impossible import integer, is_same, named, whole, wrong
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import Operation, Value
 
 _TOKEN_NAMES: Final = ("fence", "token", ":fence", ":token")
@@ -190,7 +191,7 @@ class Semaphore(Kind):
         return self._permits if call.f == "acquire" else 0
 
     def show(self, state: Any) -> str:
-        return f"{state} permits out"
+        return f"a semaphore with {counted(state, 'permit')} out"
 
 
 def token_of(op: Operation) -> int:

@@ -145,7 +145,7 @@ class MultiRegister(Kind):
         for register, wanted in self._first_reads(failed):
             if states and wanted not in {state[register] for state in states}:
                 on, value = self._registers.named[register], self.value_of(wanted)
-                return "stale-read", f"In no order does {on} hold {value!r:.80} at that moment."
+                return "stale-read", f"In no order does {on} hold {named(value)} at that moment."
         if states:
             return "fractured-read", "Each of the values may be there then, but not together."
         return NON_LINEARIZABLE, ""

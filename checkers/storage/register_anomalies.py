@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from fencepost.checkers.violations.finding import Finding, by, seconds
 from fencepost.checkers.violations.impossible import is_same
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import VerdictProof
 
@@ -179,11 +180,11 @@ def _phrase(op: Operation) -> str:
         case "cas":
             return f"cas of {op.key} from {op.value[0]!r} to {op.value[1]!r}"
         case _:
-            return f"{op.f} of {op.key}"
+            return op.f if op.key is None else f"{op.f} of {op.key}"
 
 
 def _outcome(op: Operation) -> str:
-    what = f"returned {_named(op.result)}" if op.f == "read" else f"succeeded, so {op.key} held {_named(sees(op))},"
+    what = f"returned {_named(op.result)}" if op.f == "read" else f"succeeded, so {op.key} held {_named(sees(op))}"
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     return f"{what} (invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
 
@@ -193,12 +194,12 @@ def _named(value: Value) -> str:
 
 
 def _search_words(refusal: RefutedKey) -> list[str]:
-    sentences = [
-        f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order; "
-        f"in no order may the register then hold {_named(sees(refusal.failed))}."
-        if refusal.failed.f in ("read", "cas")
-        else f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order."
-    ]
+    sentences = []
+    if refusal.explained:
+        before = counted(refusal.explained, "operation")
+        sentences.append(f"An order explains {before} on {refusal.failed.key} up to its answer.")
+    if refusal.failed.f in ("read", "cas"):
+        sentences.append(f"In no order does the register then hold {_named(sees(refusal.failed))}.")
     if refusal.states:
         held = [_named(value) for value in refusal.states[:_NAMED_VALUES_MAX]]
         more = len(refusal.states) - len(held)
@@ -221,8 +222,8 @@ def _proof_words(refusal: RefutedKey) -> list[str]:
         sentence = f"No order explains even these {len(refusal.must)} operations{whatever}: {_listed(refusal.must)}"
     if not refusal.may:
         return [f"{sentence}."]
-    others = "one" if len(refusal.may) == 1 else str(len(refusal.may))
-    return [f"{sentence}; with or without {others} that may have taken effect: {_listed(refusal.may)}."]
+    these = "this" if len(refusal.may) == 1 else "these"
+    return [f"{sentence}; whether or not {these} took effect: {_listed(refusal.may)}."]
 
 
 def _listed(operations: Sequence[Operation]) -> str:

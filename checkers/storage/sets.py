@@ -194,7 +194,7 @@ class SetHistory:
         steps = (
             f"{_adding(add)} was acknowledged at {seconds(add.completed_ns or add.invoked_ns)}.",
             seen,
-            f"The strong {describe(read)}, invoked after healing at {seconds(read.invoked_ns)}, lacks {add.value!r} "
+            f"The strong {describe(read)}, invoked at {seconds(read.invoked_ns)}, lacks {add.value!r} "
             f"among its {len(read.result or ())} elements; nothing removes elements.",
         )
         shown = (add, read) if last is None else (add, last, read)

@@ -18,7 +18,7 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import row
 from fencepost.checkers.derived.positions import events_of
-from fencepost.harness.history import Operation
+from fencepost.harness.history import UNNAMED_NODE, Operation
 from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, Verdict, VerdictProof, Witness, in_words
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
@@ -46,7 +46,8 @@ def shown(position: int | None) -> str:
 
 def by(op: Operation) -> str:
     """Who asked for an operation, and where it begins in the history: "by process 3 on n1 (event 17)"."""
-    return f"by process {op.process} on {op.node} (event {op.invoke_index})"
+    where = "" if op.node == UNNAMED_NODE else f" on {op.node}"
+    return f"by process {op.process}{where} (event {op.invoke_index})"
 
 
 def describe(op: Operation) -> str:

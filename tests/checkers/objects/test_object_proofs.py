@@ -158,7 +158,7 @@ def test_a_witness_shows_the_few_operations_that_prove_it() -> None:
     assert (witness.proof.name, witness.proof.about, witness.proof.since) == ("queue", ("1", "2"), None)
     assert witness.steps[-1] == (
         "No order explains even these 2 operations: enqueue of 1 by process 0 (event 4); dequeue that returned 2 by "
-        "process 1 (event 9); with or without one that may have taken effect: enqueue of 2 by process 0 (event 6)."
+        "process 1 (event 9); whether or not this took effect: enqueue of 2 by process 0 (event 6)."
     )
     assert witness.events == (4, 5, 9, 10, 11, 12)
 

@@ -67,7 +67,7 @@ def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path, monkeyp
         assert [witness.key for witness in found.witnesses] == list(wrong)
         for witness in found.witnesses:
             process, invoked = wrong[witness.key or ""]
-            assert any(f"by process {process} on an unnamed node (event {invoked})" in step for step in witness.steps)
+            assert any(f"by process {process} (event {invoked})" in step for step in witness.steps)
         figures = values(found.figures)
         assert (figures["keys"], figures["operations"]) == (
             len(expected),
