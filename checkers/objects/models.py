@@ -28,10 +28,12 @@ def model_of(name: str) -> Kind:
     try:
         if not takes:
             raise ValueError("it has no option")
-        return kind(msgspec.json.decode(option.encode(), type=takes[0]) if option else None)
+        chosen = kind(msgspec.json.decode(option.encode(), type=takes[0]) if option else None)
     except (msgspec.DecodeError, ValueError) as error:
         raise UsageError(
             f"the model {plain} does not take {option!r:.80}: {error}",
             hint="behind the colon stands what it holds at first, as JSON: counter:5, linearizable-set:[1,2]; of a "
             "semaphore how many permits it has: semaphore:3",
         ) from None
+    chosen.name = name  # Proofs are asked again of the model with this option.
+    return chosen
