@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/bytecode
 endif
 
 .PHONY: help setup demo test test-slow test-long check bench bench-checkers bench-spark-check fuzz soak soak-kafka soak-kills soak-plants
-.PHONY: failover clean test-paused site pictures reference preflight side-by-side
+.PHONY: failover wheels clean test-paused site pictures reference preflight side-by-side
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -70,6 +70,14 @@ bench: setup  ## figures that a change could make worse, measured on this machin
 
 bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 4 with QUICK=1; SEED= repeats a run
 	@$(PY) -m bench.against_porcupine $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
+
+#: The targets of Rust that wheels are made for; `rustup target add` gets the second on a machine with the first.
+WHEELS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+wheels: setup  ## wheels for glibc 2.28 and newer (WHEELS= names targets), each looked at by auditwheel, in dist/
+	@$(PY) -m pip install -q --disable-pip-version-check ziglang auditwheel
+	@for target in $(WHEELS); do PATH="$(abspath $(VENV))/bin:$$PATH" $(VENV)/bin/maturin build -q --release --zig \
+		--target $$target --compatibility manylinux_2_28 -i python3.11 -o dist || exit 1; done
+	@for wheel in dist/*.whl; do $(VENV)/bin/auditwheel show $$wheel || exit 1; done
 
 fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the search and the transactions (FUZZ_S)
 	@tools/fuzz.sh

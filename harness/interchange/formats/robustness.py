@@ -128,7 +128,8 @@ def _parts(entry: dict[str, Any], leases: dict[str, set[int]]) -> Iterator[Call]
     conditions: list[dict[str, Any]] = []
     branches: dict[str, list[dict[str, Any]]] = {"then": [], "else": []}
     results: list[dict[str, Any]] | None = None
-    if type(entry["Call"]) is not int or (not is_unknown and not entry["Call"] <= int(entry["Return"])):
+    called, returned = entry["Call"], entry["Call"] if is_unknown else entry["Return"]
+    if type(called) is not int or type(returned) is not int or called > returned:
         raise TypeError("Call and Return are integers, the one before the other")
     if output.get("ClientError") or revision == _NOT_LINEARIZABLE:
         return
