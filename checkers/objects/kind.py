@@ -171,6 +171,10 @@ class Kind(Model):
         """What `call` does to these parts."""
         return call
 
+    def narrowed(self, calls: Sequence[Call]) -> "Kind":
+        """A model with the same orders of these calls, which may forget of a state what none of them sees."""
+        return self
+
     def refutes(self, start: Any, must: Sequence[Call], may: Sequence[Call]) -> bool:
         """Whether it can be seen without a search that no order explains `must`, with or without any of `may`."""
         return False

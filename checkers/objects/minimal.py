@@ -94,8 +94,8 @@ class Minimal:
     def _candidates(self) -> Iterator[_Tried]:
         untils = sorted({_until(self._shown[0]), max(_until(op) for op in self._shown if is_ok(op))})
         whole = KeyRows(self._operations, self._name, None)
-        if self._name == "append-log":
-            # That nothing is at an offset may be refuted by what is put there later.
+        if self._name.partition(":")[0] in ("append-log", "key-value"):
+            # What is at an offset, and where an append stands, may be shown later.
             untils.append(max(_until(op) for op in whole.operations))
         parts = {part for op in self._shown for part in whole.parts(op)}
         abouts: list[tuple[str, ...] | None] = []

@@ -6,6 +6,7 @@ from typing import Final, get_type_hints
 import msgspec
 
 from fencepost.checkers.objects.collections import Bag, PriorityQueue, Queue, Set, Stack
+from fencepost.checkers.objects.key_value import KeyValue
 from fencepost.checkers.objects.kind import Kind
 from fencepost.checkers.objects.locks import FencedMutex, Mutex, OwnerMutex, Semaphore
 from fencepost.checkers.objects.values import AppendLog, Bank, Counter, MultiRegister
@@ -14,7 +15,7 @@ from fencepost.harness.base.errors import UsageError
 #: A semaphore's option is how many permits it has; that of the others is what they hold at first.
 MODELS: Final[dict[str, Callable[..., Kind]]] = {
     **{kind.name: kind for kind in (Mutex, OwnerMutex, FencedMutex, Set, Queue, Bag, Stack, PriorityQueue)},
-    **{kind.name: kind for kind in (Semaphore, Counter, Bank, MultiRegister, AppendLog)},
+    **{kind.name: kind for kind in (Semaphore, Counter, Bank, MultiRegister, AppendLog, KeyValue)},
 }
 
 

@@ -133,7 +133,9 @@ class KeyRows:
         every = [call for call, _, _ in moves]
         if self.model.refutes(start, every[:known], every[known:]):
             return None
-        calls, step = _numbered(self.model, [(call, op.invoke_index, until) for call, op, until in moves], start)
+        calls, step = _numbered(
+            self.model.narrowed(every), [(call, op.invoke_index, until) for call, op, until in moves], start
+        )
         result = search(calls, step, steps=steps, wall_s=_WALL_S)
         self.spent += result.steps
         if result.stop is not None:

@@ -1,4 +1,4 @@
-"""Objects that hold values: registers, several registers, a counter, a bank, a log, a store of strings.
+"""Objects that hold values: registers, several registers, a counter, a bank, a log.
 
 `register`: `read`, `write`; `cas-register` also `cas` of [old new]. `multi-register`: `txn` of micro-operations [f,
 register, value], which happen at one instant; `r` (`read`) returned the value, nil before any write; `w` (`write`)
@@ -67,26 +67,6 @@ class Register(Model):
             case "cas":
                 return (value[1],) if state == (value[0],) else None
         return state if result is UNKNOWN or state == (result,) else None
-
-
-class KeyValue(Model):
-    """A string: `put` writes one, `append` adds to its end, `get` returns it."""
-
-    reads = frozenset({"get"})
-
-    def __init__(self, initial: str = "") -> None:
-        self._initial = initial
-
-    def init(self) -> Any:
-        return self._initial
-
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
-        match f:
-            case "put":
-                return value
-            case "append":
-                return state + value
-        return state if result is UNKNOWN or (result or "") == state else None
 
 
 class MultiRegister(Kind):

@@ -80,6 +80,7 @@ OBJECTS: Final = (
     "bank",
     "counter",
     "fenced-mutex",
+    "key-value",
     "linearizable-set",
     "multi-register",
     "mutex",

@@ -83,6 +83,7 @@ FAMILIES: Final = {
             "kafka-log",
             "log-consistency",
         ),
+        _family("key-value", "strings, with append", "get put append", "key-value", "linearizable"),
         _family("append-log", "appends, and reads by offset", "append read", "append-log", "linearizable"),
         _family("mutex", "a lock that anyone may release", "acquire release", "mutex", "linearizable"),
         _family("owner-mutex", "a lock that its holder releases", "acquire release", "owner-mutex", "linearizable"),
@@ -95,7 +96,9 @@ FAMILIES: Final = {
 }
 
 #: Without a name, the first of these families whose functions cover the history's functions is chosen.
-_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "stack", "bank", "log", "append-log", "unique-ids")
+_BY_FUNCTIONS: Final = (
+    *("register", "cas-register", "queue", "stack", "bank", "log", "append-log", "unique-ids", "key-value"),
+)
 #: What stands behind the colon is what it holds at first, as JSON; of a semaphore how many permits it has.
 _WITH_PARAMETER: Final = tuple(name for name, family in FAMILIES.items() if family.checker in registry.OBJECTS)
 #: By model that is guessed, another of the same operations that promises less.

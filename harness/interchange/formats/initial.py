@@ -21,6 +21,7 @@ _PUTS: Final = {
     **dict.fromkeys(("register", "cas-register"), ("write", False)),
     **dict.fromkeys(("rw-register", "multi-register"), ("w", False)),
     "counter": ("add", False),
+    "key-value": ("put", False),
     **dict.fromkeys(("set", "set-full", "grow-only-set", "add-remove-set"), ("add", True)),
     **dict.fromkeys(("queue", "bag"), ("enqueue", True)),
 }

@@ -64,6 +64,7 @@ _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
 #: Functions whose values a model compares: in invocations, in ok completions.
 _WRITES: Final = ("write", "cas", "add")
 _SEEN: Final = ("read",)
+_STRINGS: Final = "key-value"
 _Parts = Callable[[Any], list[Any]]
 _NO_CHOICES: Final = ReadingChoices()
 #: Functions that some tests give to transactions.
@@ -120,7 +121,7 @@ class _Reading:
         transactions = "txn" in self.functions.values() and not self._maps("txn")
         if transactions:
             self.forms = [_with_third(form) for form in self.forms]
-        pairs = not transactions and not self.named and self._keyed(keyed)
+        pairs = not transactions and not self.named and self._keyed(keyed, model)
         if pairs:
             rows = np.concatenate([self._rows(("cas",), kind) for kind in range(len(_OUTCOMES))])
             _pair_cas(self.forms, np.unique(self.columns.value[rows]).tolist(), self._notes)
@@ -187,11 +188,13 @@ class _Reading:
 
     # --- keys
 
-    def _keyed(self, keyed: bool | None) -> bool:
+    def _keyed(self, keyed: bool | None, model: str | None) -> bool:
         """Say whether values are [key value]; the user's choice `keyed` wins."""
         if keyed is not None:
             return keyed
-        reads = self._rows(_SEEN, _INVOKE)
+        # What a user's model gets may be a pair of its own.
+        of_strings = (model or _STRINGS).partition(":")[0] == _STRINGS
+        reads = self._rows((*_SEEN, "get") if of_strings else _SEEN, _INVOKE)
         if len(reads):
             wrong = np.isin(self.columns.value[reads], self._unpaired(self.columns.value[reads]))
             if wrong.any() and not wrong.all():

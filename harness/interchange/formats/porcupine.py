@@ -2,9 +2,9 @@
 
 Porcupine itself stores no files, and its users choose the shape of input and output. This module reads and writes an
 array of such objects, or one object per line, with names in upper or lower case; Input is {"op": "read" | "write" |
-"cas" | "add", "key", "value", "from", "to"}, Output is {"value", "ok", "unknown"}. Call and Return are inclusive: an
-operation that ends when another begins is concurrent with it. An operation without Return, or with an unknown output,
-may take effect at any time after its call.
+"cas" | "add" | "append", "key", "value", "from", "to"}, Output is {"value", "ok", "unknown"}. Call and Return are
+inclusive: an operation that ends when another begins is concurrent with it. An operation without Return, or with an
+unknown output, may take effect at any time after its call.
 """
 
 import json
@@ -28,7 +28,13 @@ _FUNCTIONS: Final = {"get": "read", "put": "write", "set": "write", "compareands
 _FIELDS: Final = {"clientid", "input", "call", "output", "return", "metadata"}
 _INPUT: Final = {"op", "key", "value", "from", "to"}
 _OUTPUT: Final = {"value", "ok", "unknown"}
-_ASKED: Final[dict[str, set[str]]] = {"read": set(), "write": {"value"}, "add": {"value"}, "cas": {"from", "to"}}
+_ASKED: Final[dict[str, set[str]]] = {
+    "read": set(),
+    **{f: {"value"} for f in ("write", "add", "append")},
+    "cas": {"from", "to"},
+}
+#: The names where values are appended too.
+_OF_STRINGS: Final = {"read": "get", "write": "put"}
 
 
 class _Entry(NamedTuple):
@@ -52,6 +58,9 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
     if len({call.client for call in calls}) == 1:
         # The file names no clients.
         calls = [msgspec.structs.replace(call, client=None) for call in calls]
+
+    if (model or "").partition(":")[0] == "key-value" or (not model and any(call.f == "append" for call in calls)):
+        calls = [msgspec.structs.replace(call, f=_OF_STRINGS.get(call.f, call.f)) for call in calls]
 
     def refuse(i: int, other: int) -> MalformedHistory:
         return malformed(
@@ -108,7 +117,7 @@ def _entry(source: str, line: int, column: int, entry: Any) -> _Entry:
     word = request.get("op")
     f = _FUNCTIONS.get(str(word).lower().replace("-", "").replace("_", ""), str(word).lower())
     if not isinstance(word, str) or f not in _ASKED:
-        raise wrong(f"Input's op is {word!r:.60}; expected read, write, cas or add")
+        raise wrong(f"Input's op is {word!r:.60}; expected read, write, cas, add or append")
     needed = _ASKED[f]
     if not needed <= request.keys() or {
         name for name in request.keys() - needed - {"op", "key"} if request[name] is not None
@@ -157,7 +166,7 @@ def _entry(source: str, line: int, column: int, entry: Any) -> _Entry:
 def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
     """Write an array with one operation per line; failed operations are left out, because Porcupine has none.
 
-    Raises UsageError for an operation that belongs to neither a register nor a set.
+    Raises UsageError for an operation that belongs to no register, set or key-value store.
     """
     kept = [op for op in operations if op.type is not Outcome.FAIL]
     times = sorted(time for op in kept for time in (op.invoked_ns, op.completed_ns) if time is not None)
@@ -183,7 +192,7 @@ def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
 
 def _output(op: Operation) -> dict[str, Any]:
     silent = op.result is None or json_text(op.result) == json_text(op.value)
-    return {"ok": True} if silent and op.f not in ("read", "members") else {"value": op.result}
+    return {"ok": True} if silent and op.f not in ("read", "members", "get") else {"value": op.result}
 
 
 def _input(op: Operation) -> dict[str, Any]:
@@ -191,12 +200,15 @@ def _input(op: Operation) -> dict[str, Any]:
     match op.f:
         case "read" | "members":
             return {"op": "read", **key}
-        case "write" | "add":
+        case "get":
+            return {"op": "get", **key}
+        case "write" | "add" | "put" | "append":
             return {"op": op.f, **key, "value": op.value}
         case "cas":
             return {"op": op.f, **key, "from": op.value[0], "to": op.value[1]}
         case _:
             raise UsageError(
-                f"event {op.invoke_index}: {op.f} has no form in Porcupine; expected read, write, cas or add",
+                f"event {op.invoke_index}: {op.f} has no form in Porcupine; expected read, write, cas, add, get, "
+                "put or append",
                 hint="--format edn or jsonl can hold every operation",
             )

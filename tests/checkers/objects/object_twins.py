@@ -136,6 +136,33 @@ class CounterTwin(Twin):
             yield None, state - by if f == "decrement" else state + by
 
 
+class KeyValueTwin(Twin):
+    models = ("key-value",)
+    values: tuple[str, ...] = ("a", "b", "xa")
+
+    def starts(self) -> Iterable[Hashable]:
+        return [""]
+
+    def draw(self, rng: random.Random, process: int) -> tuple[str, Any]:
+        f = rng.choice(("put", "append", "append", "get", "get"))
+        return f, None if f == "get" else rng.choice(self.values)
+
+    def moves(self, state: Any, f: str, value: Any) -> Iterable[Move]:
+        yield (state, state) if f == "get" else (None, value if f == "put" else state + value)
+
+
+class DistinctTwin(KeyValueTwin):
+    """Most values have one place."""
+
+    values = tuple("abcdefghijklmnopqrstuvwxyz")
+
+
+class PrefixTwin(KeyValueTwin):
+    """Values are beginnings of others."""
+
+    values = ("a", "ab", "b")
+
+
 class QueueTwin(Twin):
     models = ("queue",)
 
@@ -293,6 +320,9 @@ TWINS: tuple[Twin, ...] = (
     FencedTwin(),
     SemaphoreTwin(),
     CounterTwin(),
+    KeyValueTwin(),
+    DistinctTwin(),
+    PrefixTwin(),
     QueueTwin(),
     BagTwin(),
     StackTwin(),
@@ -375,6 +405,8 @@ def bend(rng: random.Random, twin: Twin, calls: list[Drawn]) -> None:
                 call.result = not call.result
             case 0 | 1 if call.f == "txn":
                 call.result = [[f, i, v if f == "w" else rng.choice((None, 1, 2, 3))] for f, i, v in call.result]
+            case 1 | 5 if isinstance(twin, KeyValueTwin) and call.f == "get":
+                call.result = rng.choice(("", other.result)) + rng.choice(twin.values)
             case 0:
                 call.result, other.result = other.result, call.result
             case 1:
@@ -385,7 +417,7 @@ def bend(rng: random.Random, twin: Twin, calls: list[Drawn]) -> None:
                 call.returned = call.invoked + (call.returned - call.invoked) * rng.random()
             case 4:
                 call.invoked = call.returned - (call.returned - call.invoked) * rng.random()
-            case 5 if call.f == "append":
+            case 5 if call.f == "append" and call.result is not None:
                 call.result = [rng.randrange(NUMBERS), call.value]
             case 5 if type(call.result) is int:
                 call.result = max(call.result + rng.choice((-1, 1)), 0)

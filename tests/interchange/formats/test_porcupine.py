@@ -128,7 +128,7 @@ _BAD: list[tuple[str | bytes, int, int, str]] = [
     ('{"Call": ' + "9" * 5000 + "}", 1, 1, "an integer of 5000 digits"),
     ("[" * 200_000, 1, 2, "nested too deeply"),
     (lines({**_SOME[0], "Cal": 1}), 1, 1, "an operation with cal; expected"),
-    (lines(op(0, "frob", 0, 1)), 1, 1, "Input's op is 'frob'; expected read, write, cas or add"),
+    (lines(op(0, "frob", 0, 1)), 1, 1, "Input's op is 'frob'; expected read, write, cas, add or append"),
     (lines(op(0, "write", 0, 1)), 1, 1, "Input of write has op; expected op, key, value"),
     (lines(op(0, "read", 0, 1, output={"unknown": 5})), 1, 1, "Output's unknown is 5; expected true or false"),
     (lines(op(0, "write", 1.5, 2, value=1)), 1, 1, "Call is 1.5; expected an integer time"),
@@ -179,8 +179,8 @@ def test_what_is_written_is_read_again() -> None:
 def test_what_failed_is_left_out_and_what_has_no_form_refused() -> None:
     failed = read(lines(*_SOME, op(0, "cas", 60, 70, output={"ok": False}, **{"from": 1, "to": 2})))
     assert len(json.loads("".join(write_porcupine(pair(failed.history.events))))) == len(_SOME)
-    sent = [OpEvent(index=0, time_ns=5, type=Outcome.INVOKE, process=0, f="append", node="n1", value=1)]
-    with pytest.raises(UsageError, match="append has no form"):
+    sent = [OpEvent(index=0, time_ns=5, type=Outcome.INVOKE, process=0, f="enqueue", node="n1", value=1)]
+    with pytest.raises(UsageError, match="enqueue has no form"):
         list(write_porcupine(History(sent).operations))
 
 
@@ -189,6 +189,15 @@ def test_a_set() -> None:
     assert added.family.name == "set"
     again = read("".join(write_porcupine(pair(added.history.events))))
     assert again.history.events == added.history.events
+
+
+def test_a_key_value_store() -> None:
+    appended = read(
+        lines(op(0, "Put", 0, 1, value="a"), op(1, "append", 2, 3, value="b"), op(1, "get", 4, 5, output="ab"))
+    )
+    assert appended.family.name == "key-value"
+    again = read("".join(write_porcupine(pair(appended.history.events))))
+    assert again.history.events == appended.history.events
 
 
 def test_events_at_one_time_are_written_by_their_places() -> None:
