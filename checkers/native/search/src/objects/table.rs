@@ -1,7 +1,5 @@
 //! What the caller said of states and calls, each asked for once.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Model;
@@ -9,8 +7,9 @@ use crate::history::Op;
 use limits::Stop;
 
 const REFUSED: u32 = u32::MAX;
-/// What a transition costs.
-const TRANSITION: usize = 24;
+/// What a transition costs, and the row of a state.
+const TRANSITION: usize = 16;
+const ROW: usize = 48;
 
 /// Objects of one kind, which begin in state 0: `op.a` numbers the call. `ask` returns the number of the state after a
 /// call, or None where the state forbids it. When no more may be asked every further step is refused, and `spent` says
@@ -23,7 +22,10 @@ pub struct Table<'a, F> {
 }
 
 struct Answers {
-    after: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    /// Of each state the calls that were asked about, in order, and what each makes of it. They stand together, since a
+    /// search asks about all that can come next: to get each from a place of its own would cost most of its time.
+    after: Vec<Vec<(u32, u32)>>,
+    bytes: usize,
     /// How often it may be asked yet.
     left: u64,
     spent: Option<Stop>,
@@ -32,7 +34,7 @@ struct Answers {
 impl<'a, F: Fn(u32, u32) -> Option<u32>> Table<'a, F> {
     /// `reads`: of each call, whether it leaves every state as it is.
     pub fn new(ask: F, reads: &'a [bool], memory_bytes: usize) -> Self {
-        let answers = Answers { after: HashMap::default(), left: 0, spent: None };
+        let answers = Answers { after: Vec::new(), bytes: 0, left: 0, spent: None };
         Table { ask, reads, memory_bytes, answers: Mutex::new(answers) }
     }
 
@@ -62,17 +64,23 @@ impl<F: Fn(u32, u32) -> Option<u32> + Sync> Model for Table<'_, F> {
 
     fn step(&self, state: u32, op: &Op) -> Option<u32> {
         let answers = &mut *self.answers();
-        let way = u64::from(state) << 32 | u64::from(op.a);
-        let after = match answers.after.get(&way) {
-            Some(&after) => after,
-            None => {
-                if answers.left == 0 || answers.after.len() * TRANSITION > self.memory_bytes {
+        let row = state as usize;
+        if answers.after.len() <= row {
+            answers.bytes += (row + 1 - answers.after.len()) * ROW;
+            answers.after.resize_with(row + 1, Vec::new);
+        }
+        let row = &mut answers.after[row];
+        let after = match row.binary_search_by_key(&op.a, |&(call, _)| call) {
+            Ok(at) => row[at].1,
+            Err(at) => {
+                if answers.left == 0 || answers.bytes > self.memory_bytes {
                     answers.spent = Some(if answers.left == 0 { Stop::Steps } else { Stop::Memory });
                     return None;
                 }
                 answers.left -= 1;
                 let after = (self.ask)(state, op.a).unwrap_or(REFUSED);
-                answers.after.insert(way, after);
+                row.insert(at, (op.a, after));
+                answers.bytes += TRANSITION;
                 after
             }
         };
@@ -85,26 +93,5 @@ impl<F: Fn(u32, u32) -> Option<u32> + Sync> Model for Table<'_, F> {
 
     fn overwrites(&self, _op: &Op) -> bool {
         false
-    }
-}
-
-/// Spreads the one number that a transition is known by over all bits.
-#[derive(Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
     }
 }
