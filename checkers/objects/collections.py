@@ -12,6 +12,7 @@ import math
 from bisect import insort
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from copy import copy
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +33,11 @@ def text(value: Value) -> str:
 
 
 class Elements(Kind):
-    """An object that holds elements; a call's numbers are theirs."""
+    """An object that holds elements, `initial` at first; a call's numbers are theirs."""
+
+    def __init__(self, initial: Sequence[Value] = ()) -> None:
+        super().__init__()
+        self.initial = list(map(self.number, initial))
 
     def number_of(self, op: Operation, what: str) -> int:
         return self.number(something(op, op.value, what))
@@ -40,8 +45,11 @@ class Elements(Kind):
     def text(self, number: int) -> str:
         return text(self.value_of(number))
 
-    def concerned(self, numbers: Iterable[int], about: Collection[str]) -> list[int]:
-        return [number for number in numbers if self.text(number) in about]
+    def start(self, about: Collection[str] | None) -> Any:
+        held = copy(self)
+        if about is not None:
+            held.initial = [number for number in self.initial if self.text(number) in about]
+        return held.init()
 
 
 class Set(Elements):
@@ -59,12 +67,8 @@ class Set(Elements):
         chance("resurrected-element", "contains members", "add"),
     )
 
-    def __init__(self, initial: Sequence[Value] = ()) -> None:
-        super().__init__()
-        self._initial = sum(1 << self.number(value) for value in initial)
-
     def init(self) -> Any:
-        return self._initial
+        return bits(self.initial)
 
     def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
         match f:
@@ -92,7 +96,7 @@ class Set(Elements):
     def quick(self, operations: Sequence[Operation]) -> Quick:
         """Without a read of all, each element by itself, as the element number 0."""
         calls = self.calls(operations)
-        if self._initial or any(call.f == "members" for _, call in calls):
+        if self.initial or any(call.f == "members" for _, call in calls):
             return Quick(self, {None: calls})
         parts: dict[str | None, list[tuple[Operation, Call]]] = {}
         for op, call in calls:
@@ -105,7 +109,7 @@ class Set(Elements):
         for op in not_failed(operations):
             if op.f == "add":
                 added.setdefault(self.number(op.value), op)
-        reported = set(numbers_in(self._initial))
+        reported = set(self.initial)
         for op in operations:
             in_this = set[int]()
             for element in shown(op) if is_ok(op) and op.f == "members" else [op.value] if op.result is True else ():
@@ -168,10 +172,13 @@ class Set(Elements):
     def parts(self, call: Call) -> Iterable[str]:
         return map(self.text, numbers_in(self._seen(call)) if call.f == "members" else (call.value,))
 
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        if call.f != "members":
-            return call if self.text(call.value) in about else None
-        return call._replace(result=bits(self.concerned(numbers_in(call.result), about))) if call.result > 0 else call
+    def only(self, calls: Calls, about: Collection[str]) -> Calls:
+        mask = bits(number for number in range(len(self.names.named)) if self.text(number) in about)
+        return [
+            (op, call._replace(result=call.result & mask) if call.f == "members" and call.result > 0 else call)
+            for op, call in calls
+            if call.f == "members" or mask >> call.value & 1
+        ]
 
 
 def shown(op: Operation) -> list[Value]:
@@ -242,13 +249,12 @@ class Bag(Elements):
     put = "enqueued"
 
     def __init__(self, initial: Sequence[Value] = ()) -> None:
-        super().__init__()
-        self._initial = tuple(map(self.number, initial))
+        super().__init__(initial)
         self._has_drains = False
 
     def init(self) -> Any:
         held: tuple[int, ...] = ()
-        for number in self._initial:
+        for number in self.initial:
             held = self.joined(held, number)
         return (held, frozenset())
 
@@ -317,7 +323,7 @@ class Bag(Elements):
     def _never_seen(self, operations: Sequence[Operation]) -> int:
         """How many elements calls of unknown result can have taken: those put in that no known one returned."""
         out = Counter(self.number(value) for op in operations if is_ok(op) for value in outputs_of(op))
-        into = Counter(self._initial)
+        into = Counter(self.initial)
         for op in not_failed(operations):
             # One of unknown outcome matters only where its element was seen, and then it is none too many.
             if op.f == self.into and (is_ok(op) or out[self.number(op.value)]):
@@ -326,7 +332,7 @@ class Bag(Elements):
 
     def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
         """Elements that nobody had put in yet, those that came out more often than they went in, and lost ones."""
-        if self._initial:
+        if self.initial:
             return
         elements: dict[int, _Element] = {}
         for op in not_failed(operations):
@@ -430,12 +436,10 @@ class Bag(Elements):
     def parts(self, call: Call) -> Iterable[str]:
         return map(self.text, (*self.makes(call), *self.sees(call)))
 
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        own = list(self.parts(call))
-        if own and own[0] not in about:
-            return None
+    def only(self, calls: Calls, about: Collection[str]) -> Calls:
         # Without the others of its drain an element's place says nothing.
-        return Call("dequeue", None, call.result) if call.f == "drain" else call
+        dequeues = ((op, Call("dequeue", None, call.result) if call.f == "drain" else call) for op, call in calls)
+        return [(op, call) for op, call in dequeues if all(part in about for part in self.parts(call))]
 
 
 class Queue(Bag):

@@ -167,9 +167,13 @@ class Kind(Model):
         """What `call` is about, as JSON, where parts of the object can be judged without the others."""
         return ()
 
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        """What `call` does to these parts."""
-        return call
+    def only(self, calls: Calls, about: Collection[str]) -> Calls:
+        """What `calls` do to these parts; without those that do nothing to them."""
+        return calls
+
+    def start(self, about: Collection[str] | None) -> Any:
+        """What these parts hold at first; None: all parts."""
+        return self.init()
 
     def narrowed(self, calls: Sequence[Call]) -> "Kind":
         """A model with the same orders of these calls, which may forget of a state what none of them sees."""

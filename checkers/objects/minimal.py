@@ -31,7 +31,6 @@ _CUT_MAX: Final = 3_000
 
 class _Tried(msgspec.Struct, frozen=True):
     rows: KeyRows
-    about: tuple[str, ...] | None
     since: int | None
     must: tuple[int, ...]
 
@@ -40,8 +39,7 @@ class Minimal:
     """Looks for a proof that the object `name` has no order; `shown` show it, the first of them is at fault."""
 
     def __init__(self, name: str, operations: Sequence[Operation], shown: Sequence[Operation]) -> None:
-        self._name = name
-        self._operations = operations
+        self._whole = KeyRows(operations, name, None)
         self._shown = shown
         self._attempts = 0
         self._spent = 0
@@ -51,21 +49,20 @@ class Minimal:
         """The smallest proof that was found; None where no sub-history could be refuted within the budget."""
         first = next((tried for tried in self._candidates() if self._refutes(tried, _TRIED_STEPS)), None)
         if first is None:
-            whole = self._whole()
-            if whole is None or not self._refutes(whole, STEPS_MAX):
+            first = self._tried(self._whole, None, max(_until(op) for op in self._shown if is_ok(op)))
+            if not self._refutes(first, STEPS_MAX):
                 return None
-            first = whole
         self._steps = self._spent + _CUTTING_STEPS
         small = self._cut(first) if len(first.must) <= _CUT_MAX else first
         may = small.rows.may(small.must, small.since)
         return VerdictProof(
             kind=KIND,
-            name=self._name,
+            name=self._whole.model.name,
             key=self._shown[0].key,
             rows=small.must,
             may=tuple(may),
             since=small.since,
-            about=small.about,
+            about=small.rows.about,
         )
 
     def _refutes(self, tried: _Tried | None, steps: int = _TRIED_STEPS) -> bool:
@@ -78,23 +75,20 @@ class Minimal:
         self._spent += tried.rows.spent - before
         return objection is None
 
-    def _tried(
-        self, about: tuple[str, ...] | None, since: int | None, until: int, rows: KeyRows | None = None
-    ) -> _Tried:
+    def _tried(self, rows: KeyRows, since: int | None, until: int) -> _Tried:
         """All that must be explained between the operation `since` and the event `until`."""
-        rows = rows or KeyRows(self._operations, self._name, about)
         begin = -1 if since is None else rows.at[since].complete_index or -1
         must = tuple(
             op.invoke_index
             for op in rows.operations
             if is_ok(op) and begin < op.invoke_index and _until(op) <= until and rows.calls[op.invoke_index]
         )
-        return _Tried(rows, about, since, must)
+        return _Tried(rows, since, must)
 
     def _candidates(self) -> Iterator[_Tried]:
         untils = sorted({_until(self._shown[0]), max(_until(op) for op in self._shown if is_ok(op))})
-        whole = KeyRows(self._operations, self._name, None)
-        if self._name.partition(":")[0] in ("append-log", "key-value"):
+        whole = self._whole
+        if whole.model.name.partition(":")[0] in ("append-log", "key-value"):
             # What is at an offset, and where an append stands, may be shown later.
             untils.append(max(_until(op) for op in whole.operations))
         parts = {part for op in self._shown for part in whole.parts(op)}
@@ -103,23 +97,30 @@ class Minimal:
             first = sorted(set(whole.parts(self._shown[0])))
             abouts += [(part,) for part in first[:8]]
             abouts += [tuple(sorted(parts))]
-        if len(parts) < 2 and len(self._operations) <= _NEAR_OF_MAX:
-            abouts += [tuple(sorted({*parts, part})) for part in self._near(whole, untils[-1])]
+        if len(parts) < 2 and len(whole.operations) <= _NEAR_OF_MAX:
+            abouts += [tuple(sorted({*parts, part})) for part in self._near(untils[-1])]
         for about in [*dict.fromkeys(abouts), None]:
-            rows = KeyRows(self._operations, self._name, about)
+            rows = whole.only(about)
             for until in untils:
                 shown = tuple(sorted(op.invoke_index for op in self._shown if is_ok(op) and _until(op) <= until))
-                yield _Tried(rows, about, None, tuple(row for row in shown if rows.calls[row]))
-                yield from self._windows(rows, about, until)
-        yield from self._grown(whole, parts, untils[-1])
+                yield _Tried(rows, None, tuple(row for row in shown if rows.calls[row]))
+                yield from self._windows(rows, until)
+        yield from self._grown(parts, untils[-1])
 
-    def _near(self, whole: KeyRows, until: int) -> list[str]:
+    def _near(self, until: int) -> list[str]:
         """Other parts of the object, those that were asked about latest first."""
-        known = (op for op in whole.operations if is_ok(op) and _until(op) <= until)
-        latest = sorted(known, key=_until, reverse=True)
-        return list(dict.fromkeys(part for op in latest for part in whole.parts(op)))[:_NEAR_MAX]
+        near: dict[str, None] = {}
+        for op in self._latest(until):
+            near.update(dict.fromkeys(self._whole.parts(op)))
+            if len(near) >= _NEAR_MAX:
+                break
+        return list(near)[:_NEAR_MAX]
 
-    def _windows(self, rows: KeyRows, about: tuple[str, ...] | None, until: int) -> Iterator[_Tried]:
+    def _latest(self, until: int) -> list[Operation]:
+        known = (op for op in self._whole.operations if is_ok(op) and _until(op) <= until)
+        return sorted(known, key=_until, reverse=True)
+
+    def _windows(self, rows: KeyRows, until: int) -> Iterator[_Tried]:
         """Behind ever earlier operations that tell a state, then from the beginning."""
         tells = [
             op.invoke_index
@@ -132,26 +133,21 @@ class Minimal:
         ]
         back = 1
         while back <= len(tells) and back <= 64:
-            yield self._tried(about, tells[-back], until, rows)
+            yield self._tried(rows, tells[-back], until)
             back *= 2
-        everything = self._tried(about, None, until, rows)
+        everything = self._tried(rows, None, until)
         if len(everything.must) <= _CUT_MAX:
             yield everything
 
-    def _grown(self, whole: KeyRows, parts: Collection[str], until: int) -> Iterator[_Tried]:
+    def _grown(self, parts: Collection[str], until: int) -> Iterator[_Tried]:
         """Try more and more of the object's parts: those of the operations nearest to the one at fault."""
-        near = sorted((op for op in whole.operations if is_ok(op) and _until(op) <= until), key=_until, reverse=True)
         about = dict.fromkeys(sorted(parts))
         known, more = len(about), 1
-        for op in near:
-            about.update(dict.fromkeys(whole.parts(op)))
+        for op in self._latest(until):
+            about.update(dict.fromkeys(self._whole.parts(op)))
             if len(about) >= known + more:
                 known, more = len(about), 2 * more
-                yield self._tried(tuple(sorted(about)), None, until)
-
-    def _whole(self) -> _Tried | None:
-        until = max(_until(op) for op in self._shown if is_ok(op))
-        return self._tried(None, None, until)
+                yield self._tried(self._whole.only(tuple(sorted(about))), None, until)
 
     def _cut(self, tried: _Tried) -> _Tried:
         tried = self._fewer_parts(tried)
@@ -171,18 +167,20 @@ class Minimal:
 
     def _fewer_parts(self, tried: _Tried) -> _Tried:
         """Less of what the object holds, while it still refutes."""
-        about = list(tried.about or sorted({p for row in tried.must for p in tried.rows.parts(tried.rows.at[row])}))
+        about = list(
+            tried.rows.about or sorted({p for row in tried.must for p in tried.rows.parts(tried.rows.at[row])})
+        )
         length = (len(about) + 1) // 2
         while length and len(about) > 1 and self._attempts < _ATTEMPTS_MAX:
             at = 0
             while at < len(about) and self._attempts < _ATTEMPTS_MAX:
                 fewer = tuple(about[:at] + about[at + length :])
-                rows = KeyRows(self._operations, self._name, fewer)
+                rows = self._whole.only(fewer)
                 must = tuple(row for row in tried.must if rows.calls[row])
                 if tried.since is not None and rows.after(rows.at[tried.since]) is None:
                     at += length
                     continue
-                smaller = _Tried(rows, fewer, tried.since, must)
+                smaller = _Tried(rows, tried.since, must)
                 if fewer and self._refutes(smaller):
                     about, tried = list(fewer), smaller
                 else:

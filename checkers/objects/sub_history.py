@@ -19,6 +19,7 @@ nothing with the native core.
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from copy import copy
 from typing import Any, Final
 
 import msgspec
@@ -53,15 +54,24 @@ class KeyRows:
     of each other, and a log without some of its entries is a log.
     """
 
-    def __init__(self, operations: Sequence[Operation], name: str, about: Collection[str] | None) -> None:
+    def __init__(self, operations: Sequence[Operation], name: str, about: tuple[str, ...] | None) -> None:
         self.operations = not_failed(operations)
         self.model = model_of(name)
-        self.about = about
         self.at = {op.invoke_index: op for op in self.operations}
+        self._every = self.model.calls(self.operations)
+        self._take(about)
+
+    def only(self, about: tuple[str, ...] | None) -> "KeyRows":
+        """The same operations, as calls on other parts."""
+        other = copy(self)
+        other._take(about)
+        return other
+
+    def _take(self, about: tuple[str, ...] | None) -> None:
+        self.about = about
         self.calls: dict[int, list[Call]] = {row: [] for row in self.at}
-        for op, call in self.model.calls(self.operations):
-            if (own := call if about is None else self.model.only(call, about)) is not None:
-                self.calls[op.invoke_index].append(own)
+        for op, call in self._every if about is None else self.model.only(self._every, about):
+            self.calls[op.invoke_index].append(call)
         self._changing = [(row, ended(op)) for row, op in self.at.items() if self.changes(op)]
         #: Steps of all searches so far.
         self.spent = 0
@@ -103,7 +113,7 @@ class KeyRows:
         """Why the sub-history proves nothing; None: no order explains it."""
         if (flaw := self._flaw(must, may, since)) is not None:
             return Objection(reason=flaw)
-        start = self.model.init() if since is None else self.after(self.at[since])
+        start = self.model.start(self.about) if since is None else self.after(self.at[since])
         return self._ordered([self.at[row] for row in must], [self.at[row] for row in may], start, steps)
 
     def _flaw(self, must: Sequence[int], may: Sequence[int], since: int | None) -> str | None:
@@ -149,7 +159,7 @@ class KeyRows:
         if missing := [row for row in order if row not in self.at]:
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
         latest, step = -1, determined(self.model)
-        state = self.model.init()
+        state = self.model.start(self.about)
         left = {row: list(reversed(calls)) for row, calls in self.calls.items()}
         for row in order:
             if ended(self.at[row]) < latest:

@@ -162,9 +162,10 @@ class MultiRegister(Kind):
     def parts(self, call: Call) -> Iterable[str]:
         return [text(self._registers.named[register]) for _, register, _ in call.value]
 
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        own = tuple(micro for micro, part in zip(call.value, self.parts(call), strict=True) if part in about)
-        return call._replace(value=own) if own else None
+    def only(self, calls: Calls, about: Collection[str]) -> Calls:
+        every = {i for i, register in enumerate(self._registers.named) if text(register) in about}
+        own = [(op, call._replace(value=tuple(m for m in call.value if m[1] in every))) for op, call in calls]
+        return [(op, call) for op, call in own if call.value]
 
 
 def _micros(op: Operation) -> list[Micro]:
@@ -603,12 +604,15 @@ class AppendLog(Kind):
         offset = call.value if call.f == "read" else call.result
         return () if offset is UNKNOWN else (str(offset),)
 
-    def only(self, call: Call, about: Collection[str]) -> Call | None:
-        if call.result is UNKNOWN:
-            number, places = call.value
-            own = tuple(offset for offset in places if str(offset) in about)
-            return call._replace(value=(number, own)) if own else None
-        return call if set(self.parts(call)) & set(about) else None
+    def only(self, calls: Calls, about: Collection[str]) -> Calls:
+        own = list[tuple[Operation, Call]]()
+        for op, call in calls:
+            if call.result is UNKNOWN:
+                number, places = call.value
+                call = call._replace(value=(number, tuple(offset for offset in places if str(offset) in about)))
+            if call.value[1] if call.result is UNKNOWN else any(part in about for part in self.parts(call)):
+                own.append((op, call))
+        return own
 
 
 def record(op: Operation) -> tuple[int, Value]:
