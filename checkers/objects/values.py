@@ -18,14 +18,14 @@ with every append, not always by one. A read returns nil as the value where ther
 
 from bisect import bisect_left, bisect_right
 from collections import Counter as Counted
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, ClassVar, Final
 
 from fencepost.checkers.derived.positions import answered, is_ok, not_failed
 from fencepost.checkers.objects.collections import text
 from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls, Kind, Quick, Refusals, chance
-from fencepost.checkers.objects.model import UNKNOWN, Model
+from fencepost.checkers.objects.model import UNKNOWN
 from fencepost.checkers.violations.finding import Finding, describe
 from fencepost.checkers.violations.impossible import (
     Micro,
@@ -47,26 +47,6 @@ from fencepost.harness.history import Operation, Value
 
 _WRITES: Final = {"r": False, "read": False, "w": True, "write": True}
 _TXN: Final = frozenset({"txn"})
-
-
-class Register(Model):
-    """One value; `cas` of [old, new] is ok only where the register holds `old`."""
-
-    reads = frozenset({"read"})
-
-    def __init__(self, initial: Hashable = None) -> None:
-        self._initial = initial
-
-    def init(self) -> Any:
-        return (self._initial,)
-
-    def step(self, state: Any, f: str, value: Any, result: Any) -> Any:
-        match f:
-            case "write":
-                return (value,)
-            case "cas":
-                return (value[1],) if state == (value[0],) else None
-        return state if result is UNKNOWN or state == (result,) else None
 
 
 class MultiRegister(Kind):
