@@ -144,6 +144,9 @@ def test_a_path_and_events_are_judged_as_the_command_does(tmp_path: Path, capsys
     for events in (history, list(history.events)):
         assert fencepost.check(events, "register").headline == result.headline
     assert fencepost.check(str(file), model=Stack).validity == "invalid"
+    calls = tmp_path / "calls.json"
+    calls.write_text('[{"ClientId": 1, "Input": {"op": "write", "value": 1}, "Call": 1, "Output": null, "Return": 2}]')
+    assert fencepost.check(calls, model=Stack).validity == "invalid"
 
 
 def test_a_report_and_a_notebook_draw_the_witness(tmp_path: Path) -> None:

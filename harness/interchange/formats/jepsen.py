@@ -35,7 +35,7 @@ from fencepost.harness.interchange.formats.edn import (
     malformed,
     plain,
 )
-from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, choose, tells
+from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, ModelChoice, choose, tells
 from fencepost.harness.interchange.formats.imported import (
     BATCH,
     SETS,
@@ -76,14 +76,14 @@ def read_edn(
     stream: BinaryIO,
     source: str,
     *,
-    model: str | None = None,
+    model: ModelChoice = None,
     keyed: bool | None = None,
     choices: ReadingChoices = _NO_CHOICES,
     read_rows: MapReader = read_edn_rows,
 ) -> Imported:
     """Read and check the history in `stream`; `read_rows` reads another notation of the same operations.
 
-    Raises UsageError with the position for a history without a meaning.
+    `model` is as `family.choose` takes it. Raises UsageError with the position for a history without a meaning.
     """
     columns, notes = read_rows(stream, source, choices)
     reading = _Reading(columns, source, notes)
@@ -108,7 +108,7 @@ class _Reading:
         #: Whether operations name their key by `:key`, beside the value.
         self.named = bool((columns.key[self._clients] != _NONE).any())
 
-    def imported(self, model: str | None, keyed: bool | None) -> Imported:
+    def imported(self, model: ModelChoice, keyed: bool | None) -> Imported:
         if self.named:
             self._check_named_keys(keyed)
         if "broadcast" in self.functions.values():
@@ -188,12 +188,12 @@ class _Reading:
 
     # --- keys
 
-    def _keyed(self, keyed: bool | None, model: str | None) -> bool:
+    def _keyed(self, keyed: bool | None, model: ModelChoice) -> bool:
         """Say whether values are [key value]; the user's choice `keyed` wins."""
         if keyed is not None:
             return keyed
         # What a user's model gets may be a pair of its own.
-        of_strings = (model or _STRINGS).partition(":")[0] == _STRINGS
+        of_strings = model is None or (isinstance(model, str) and model.partition(":")[0] == _STRINGS)
         reads = self._rows((*_SEEN, "get") if of_strings else _SEEN, _INVOKE)
         if len(reads):
             wrong = np.isin(self.columns.value[reads], self._unpaired(self.columns.value[reads]))

@@ -18,7 +18,7 @@ from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.interchange.formats.calls import Call, events_of
 from fencepost.harness.interchange.formats.edn import malformed
-from fencepost.harness.interchange.formats.family import choose, sampler
+from fencepost.harness.interchange.formats.family import ModelChoice, choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 from fencepost.harness.interchange.formats.json_objects import json_objects, utf8
 
@@ -46,7 +46,7 @@ class _Entry(NamedTuple):
     answer: Any
 
 
-def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
+def read_porcupine(stream: BinaryIO, source: str, *, model: ModelChoice = None) -> Imported:
     """Read and check the list in `stream`; raise UsageError with the position for a list without a meaning."""
     entries = [
         _entry(source, line, column, item) for line, column, item in json_objects(utf8(stream.read(), source), source)
@@ -59,7 +59,9 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
         # The file names no clients.
         calls = [msgspec.structs.replace(call, client=None) for call in calls]
 
-    if (model or "").partition(":")[0] == "key-value" or (not model and any(call.f == "append" for call in calls)):
+    if (isinstance(model, str) and model.partition(":")[0] == "key-value") or (
+        model is None and any(call.f == "append" for call in calls)
+    ):
         calls = [msgspec.structs.replace(call, f=_OF_STRINGS.get(call.f, call.f)) for call in calls]
 
     def refuse(i: int, other: int) -> MalformedHistory:

@@ -17,7 +17,7 @@ import msgspec
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import OpEvent
-from fencepost.harness.interchange.formats.family import choose, sampler
+from fencepost.harness.interchange.formats.family import ModelChoice, choose, sampler
 from fencepost.harness.interchange.formats.imported import (
     Imported,
     ImportedHistory,
@@ -66,7 +66,7 @@ class _Wish(msgspec.Struct, frozen=True, kw_only=True):
     """The user's choices about a file; None where the file decides."""
 
     form: str | None
-    model: Any
+    model: ModelChoice
     keyed: bool | None
     choices: ReadingChoices
 
@@ -75,7 +75,7 @@ def read_foreign(
     path: Path,
     *,
     form: str | None = None,
-    model: Any = None,
+    model: ModelChoice = None,
     keyed: bool | None = None,
     order: str | None = None,
     ignore: Sequence[str] = (),
@@ -204,7 +204,7 @@ def _unpacked(packed: "io.BufferedReader[Any]", start: bytes) -> "io.BufferedRea
     return io.BufferedReader(pa.CompressedInputStream(packed, "zstd"))
 
 
-def _own(path: Path, form: str, model: str | None) -> Imported:
+def _own(path: Path, form: str, model: ModelChoice) -> Imported:
     """Read a history in our own format, without the plan of its run."""
     if path.suffix != f".{form}":
         raise UsageError(
