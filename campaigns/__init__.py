@@ -3,12 +3,18 @@
 from typing import Final
 
 COMMANDS: Final = {
+    "bisect": (
+        "fencepost.campaigns.museum.bisect_command",
+        "Find the release in which a bug begins or ends.",
+        "Many runs",
+    ),
     "campaign": (
         "fencepost.campaigns.commands.campaign",
         "Run a night of plans in a given time, or merge shards.",
         "Many runs",
     ),
     "gate": ("fencepost.campaigns.commands.gate", "Decide whether a candidate meets a policy.", "Many runs"),
+    "museum": ("fencepost.campaigns.museum.command", "Bring published bugs up again, with controls.", "Many runs"),
     "replay": (
         "fencepost.campaigns.commands.replay",
         "Run recorded faults again and count how often it breaks.",

@@ -11,11 +11,11 @@ from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.page import page
 from fencepost.campaigns.gate.policy import Policy
 from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
+from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.junit import attempt_properties, suite_of
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.base.files import write_whole
 from fencepost.harness.report.junit import JUnitCase, NotPassed, junit_xml
 
 #: Version of gate.json.
@@ -73,11 +73,7 @@ class GateDocuments:
             JUNIT: lambda: junit_of(evidence, decision, from_here(folder)),
             PAGE: lambda: page(evidence, decision, from_here(folder), expected_end_s=expected_end_s),
         }
-        for name, text in texts.items():
-            try:
-                write_whole(folder / name, text())
-            except Exception as error:
-                warn(f"{name} could not be written: {type(error).__name__}: {error}")
+        write_each(texts, folder, warn)
 
 
 def document(evidence: GateEvidence, decision: Decision) -> dict[str, Any]:

@@ -5,7 +5,6 @@ results/conformance-kip/
     kip-30.json, kip-30.md
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, ExperimentId, experiments_of, rows_of
 from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
 from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
-from fencepost.campaigns.night.file import Campaign, CampaignFile
+from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
@@ -28,7 +27,6 @@ from fencepost.campaigns.night.session import NIGHTS, NightWishes, every_run
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
-from fencepost.harness.base.toml_file import TomlFile
 from fencepost.harness.contract.system import System
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
@@ -170,18 +168,12 @@ class TableMaking:
 
     def _strategy(self, waiting: Sequence[Planned]) -> NightStrategy:
         name = self.wishes.proposal.value
-        ids = "\n".join(one.cell.id for one in waiting)
-        campaign = Campaign(
-            content=CampaignFile(name=name),
-            source=TomlFile(path=Path(name), text=ids, data={}),
-            digest=hashlib.sha256(ids.encode()).hexdigest()[:16],
-        )
         cells = tuple(one.cell for one in waiting)
         checked = {one.cell.id: one.checked for one in waiting}
         there = len(self.planned) - len(waiting)
         return NightStrategy(
             name=f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
-            campaign=campaign,
+            campaign=Campaign.of_cells(name, (cell.id for cell in cells)),
             checked=CheckedCells(cells=cells, plans=checked, impossible=()),
             cells=cells,
             issues=(),

@@ -1,6 +1,6 @@
 """The files of a night: index.html, campaign.json, junit.xml, summary.md; each is written whole, also while it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +29,7 @@ def document(night: Night, result: NightOutcome) -> dict[str, Any]:
 def write_documents(
     night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None] = lambda _: None
 ) -> NightOutcome:
-    """Write all four files into the night's folder, what a gate reads first; returns the outcome that they tell.
-
-    A file that cannot be written costs itself and is told to `warn`: neither a full disk nor a defect of the page may
-    end a night, whose register has everything.
-    """
+    """Write all four files into the night's folder, what a gate reads first; returns the outcome that they tell."""
     result = outcome(night)
     texts: dict[str, Callable[[], str]] = {
         DOCUMENT: lambda: msgspec.json.format(msgspec.json.encode(document(night, result)), indent=2).decode() + "\n",
@@ -41,9 +37,18 @@ def write_documents(
         SUMMARY: lambda: summary_md(night, result),
         PAGE: lambda: page(night, result, from_here(folder), expected_end_s=expected_end_s),
     }
+    write_each(texts, folder, warn)
+    return result
+
+
+def write_each(texts: Mapping[str, Callable[[], str]], folder: Path, warn: Callable[[str], None]) -> None:
+    """Make and write each file of a night.
+
+    A file that cannot be written costs itself and is told to `warn`: neither a full disk nor a defect of the page may
+    end a night, whose register has everything.
+    """
     for name, text in texts.items():
         try:
             write_whole(folder / name, text())
         except Exception as error:
             warn(f"{name} could not be written: {type(error).__name__}: {error}")
-    return result

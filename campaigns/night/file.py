@@ -51,6 +51,7 @@ A plan's `seed` stands in no campaign: each run has its own, derived from the ni
 """
 
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -96,6 +97,13 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         """The folder to which paths in the file are relative."""
         return self.source.path.parent
 
+    @classmethod
+    def of_cells(cls, name: str, cells: Iterable[str]) -> "Campaign":
+        """A campaign without a file, whose digest is that of its cells' ids."""
+        text = "\n".join(cells)
+        source = TomlFile(path=Path(name), text=text, data={})
+        return cls(content=CampaignFile(name=name), source=source, digest=_digest(text))
+
 
 def read_campaign(path: Path) -> Campaign:
     """Read a campaign file; raises UsageError that names file, line, key and remedy."""
@@ -108,4 +116,8 @@ def read_campaign(path: Path) -> Campaign:
     if not 1 <= content.runs <= RUNS_MAX:
         raise source.error(["runs"], f"expected 1 to {RUNS_MAX:,}, got {content.runs!s:.20}")
     check_draws(content.draw, source)
-    return Campaign(content=content, source=source, digest=hashlib.sha256(source.text.encode()).hexdigest()[:16])
+    return Campaign(content=content, source=source, digest=_digest(source.text))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,163 @@
+"""`fencepost bisect`: in which release a bug of the museum begins or ends.
+
+Each release is a night of one cell below results/nights/bisect-ID; a later command reads what earlier ones measured,
+so one that was stopped is given again and goes on.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import msgspec
+
+from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
+from fencepost.campaigns.museum.bisection import RISK, Bisection, ReleaseState, SequentialTest, bisect, sequential_test
+from fencepost.campaigns.museum.documents import rate_in_words
+from fencepost.campaigns.museum.exhibits import TRIES_MAX, Exhibit, all_exhibits, chosen
+from fencepost.campaigns.museum.museum import SightingFiles, Tally, tally_of
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
+from fencepost.campaigns.night.documents import PAGE, write_documents
+from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.merge import read_night
+from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.pool import Demand, WaitingRun
+from fencepost.campaigns.night.register import REGISTER
+from fencepost.campaigns.night.session import NIGHTS, NightWishes
+from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
+from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.plugins import registry
+
+EXAMPLES = (
+    HelpExample(
+        "fencepost bisect etcd-single-member --bad 3.5.1 --good 3.5.8",
+        "Which release repaired it, and which had it last",
+    ),
+    HelpExample("fencepost bisect etcd-loses-writes --bad 3.5.1 --good 3.5.4 --budget 2h", "One that shows rarely"),
+)
+
+
+class ReleaseTests:
+    """Tests the releases of one bisection, within its budget."""
+
+    def __init__(self, exhibit: Exhibit, test: SequentialTest, wishes: NightWishes) -> None:
+        self._exhibit, self._test, self._wishes = exhibit, test, wishes
+        self._ends = time.monotonic() + wishes.budget_s
+        self._runs = test.clean_runs + TRIES_MAX
+        self.stopped = False
+
+    def decide(self, release: str) -> tuple[ReleaseState, str]:
+        """Test a release until it is decided; else why it is not."""
+        name = f"bisect-{self._exhibit.id}"
+        plan = self._exhibit.on(release)
+        cell = NightCell(id=cell_id(plan), name=f"{self._exhibit.id} {release}", plan=plan, runs=self._runs)
+        nights = self._wishes.results / NIGHTS / name
+        earlier = Tally()
+        for register in sorted(nights.glob(f"*/{REGISTER}")):
+            earlier += tally_of(read_night(register.parent), cell.id, self._exhibit, SightingFiles(register.parent))
+        tally, why = earlier, ""
+        left_s = self._ends - time.monotonic()
+        if self._test.state(tally.rate) is ReleaseState.OPEN and left_s > 0 and not self.stopped:
+            try:
+                folder, night = self._carry_out(name, cell, earlier, left_s)
+            except (MachineError, UsageError) as error:
+                why = error.message
+            else:
+                self.stopped = night.state is NightState.STOPPED
+                tally += tally_of(night, cell.id, self._exhibit, SightingFiles(folder))
+        state = self._test.state(tally.rate)
+        undecided = f", {tally.undecided} runs without a decision" if tally.undecided else ""
+        click.echo(f"  {release}: {state}, {rate_in_words(tally.rate)}{undecided}{f': {why}' if why else ''}")
+        return state, why or f"{rate_in_words(tally.rate)}{undecided}"
+
+    def _carry_out(self, name: str, cell: NightCell, earlier: Tally, left_s: float) -> tuple[Path, Night]:
+        checked = check_plan(cell.plan)
+        cell = msgspec.structs.replace(
+            cell, plan=msgspec.structs.replace(cell.plan, time_limit=checked.plan.time_limit)
+        )
+
+        def opened(folder: Path) -> InFolder:
+            files = SightingFiles(folder)
+
+            def demand(night: Night, turn: WaitingRun) -> Demand:
+                tally = earlier + tally_of(night, cell.id, self._exhibit, files)
+                return Demand.NOW if self._test.state(tally.rate) is ReleaseState.OPEN else Demand.NEVER
+
+            return demand, write_documents
+
+        strategy = NightStrategy(
+            name=cell.name,
+            campaign=Campaign.of_cells(name, [cell.id]),
+            checked=CheckedCells(cells=(cell,), plans={cell.id: checked}, impossible=()),
+            cells=(cell,),
+            issues=(),
+            page=PAGE,
+            opened=opened,
+        )
+        # Each session draws its own seeds: the same runs again would say nothing new.
+        seed = self._wishes.seed + len(earlier.sightings)
+        wishes = msgspec.structs.replace(self._wishes, budget_s=left_s, seed=seed)
+        return carry_out(strategy, wishes, resume=False)
+
+
+def releases_between(exhibit: Exhibit, good: str, bad: str, builds: Sequence[str]) -> tuple[str, ...]:
+    """Those to test, in order, both ends with them; raises UsageError for an end that is not among them."""
+    known = tuple(builds) or registry.system(exhibit.system).releases.known()
+    for flag, release in (("--good", good), ("--bad", bad)):
+        if release not in known:
+            hint = "name it in --builds" if builds else "`fencepost list systems` has the releases; or give --builds"
+            raise UsageError(f"{flag} {release}: it is not among the releases to test", hint=hint)
+    if good == bad:
+        raise UsageError(f"--good and --bad are both {good}", hint="give two releases")
+    low, high = sorted((known.index(good), known.index(bad)))
+    return known[low : high + 1]
+
+
+@click.command("bisect", cls=Documented, examples=EXAMPLES)
+@click.argument("exhibit", metavar="EXHIBIT")
+@click.option("--good", required=True, metavar="RELEASE", help="A release without the bug.")
+@click.option("--bad", required=True, metavar="RELEASE", help="A release with it.")
+@click.option(
+    "--builds", default="", metavar="LIST", help="Releases or paths in order, joined by commas. Default: all known."
+)
+@click.option("--budget", default="1h", show_default=True, metavar="DURATION", help="Time for all runs together.")
+@click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="Of all runs. Default: drawn.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
+def command(exhibit: str, good: str, bad: str, builds: str, budget: str, seed: int | None, results: Path) -> int:
+    """Find the release in which a bug of the museum begins or ends.
+
+    Each release is run until the bug shows, or has stayed away so often that its measured rate is out of question;
+    the next release is chosen by halving. Given again, it reads the earlier runs and goes on.
+
+    Exits 0 when the release was found, 2 when the budget or a release left it open, 254 refused before the start.
+    """
+    (one,) = chosen(all_exhibits(), [exhibit])
+    if one.unjudged:
+        raise UsageError(f"{one.id} cannot be bisected: {one.unjudged}")
+    releases = releases_between(one, good, bad, [part.strip() for part in builds.split(",") if part.strip()])
+    test = sequential_test(one.bug_rate, len(releases))
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    wishes = NightWishes(budget_s=budget_s, seed=seed_or_drawn(seed), results=results, jobs=1)
+    click.echo(
+        f"{len(releases)} releases; one is clean after {test.clean_runs} runs without the bug, "
+        f"if it shows in {100 * test.share:.0f} % of the runs of a bad one"
+    )
+    first = ReleaseState.BAD if releases[0] == bad else ReleaseState.CLEAN
+    answer = bisect(releases, first, ReleaseTests(one, test, wishes).decide)
+    click.echo(in_words(answer, first))
+    return int(ExitCode.VALID if answer.turn and not answer.skipped else ExitCode.UNKNOWN)
+
+
+def in_words(answer: Bisection, first: ReleaseState) -> str:
+    """The answer in one sentence, with its certainty."""
+    if answer.problem:
+        return f"undecided: {answer.problem}"
+    certainty = f"certainty at least {100 * (1 - RISK):.0f} %"
+    if answer.skipped:
+        names = ", ".join(f"{name} ({why})" for name, why in answer.skipped.items())
+        return f"it changes between {answer.last} and {answer.turn} ({certainty}); open between them: {names}"
+    if first is ReleaseState.CLEAN:
+        return f"first bad release: {answer.turn}; {answer.last} is clean ({certainty})"
+    return f"last bad release: {answer.last}; {answer.turn} is clean ({certainty})"

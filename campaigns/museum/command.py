@@ -1,0 +1,109 @@
+"""`fencepost museum`: published bugs are brought up again, each beside its control."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
+from fencepost.campaigns.museum.documents import PAGE, SIGNS, MuseumDocuments, document, sentence
+from fencepost.campaigns.museum.exhibits import all_exhibits, chosen
+from fencepost.campaigns.museum.museum import (
+    PlannedMuseum,
+    SightingFiles,
+    demand_of,
+    exit_code,
+    outcomes,
+    plan_museum,
+)
+from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.pool import Demand, WaitingRun
+from fencepost.campaigns.night.session import NightWishes
+from fencepost.harness.base.errors import MachineError, UsageError, command_line
+from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, seed_or_drawn
+from fencepost.harness.cli.output.progress import shorten
+
+EXAMPLES = (
+    HelpExample("fencepost museum --budget 1h", "As many of the published bugs as fit into an hour"),
+    HelpExample("fencepost museum --only etcd-single-member --times 10", "How often one of them shows"),
+    HelpExample("fencepost museum --resume", "Go on where a museum was stopped or killed"),
+)
+
+
+def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
+    """Make the runs that are needed; returns the museum's exit code."""
+    if not museum.checked.cells:
+        reasons = "\n  ".join(f"{each.exhibit.id}: {each.missing}" for each in museum.exhibits)
+        raise MachineError(f"no exhibit can be run here:\n  {reasons}", hint="`fencepost doctor` says what is missing")
+
+    def opened(folder: Path) -> InFolder:
+        files = SightingFiles(folder)
+
+        def demand(night: Night, turn: WaitingRun) -> Demand:
+            return demand_of(museum, outcomes(museum, night, files), turn)
+
+        return demand, MuseumDocuments(museum, files)
+
+    strategy = NightStrategy(
+        name=museum.campaign.content.name,
+        campaign=museum.campaign,
+        checked=museum.checked,
+        cells=museum.checked.cells,
+        issues=(),
+        page=PAGE,
+        opened=opened,
+    )
+    folder, night = carry_out(strategy, wishes, resume=resume)
+    results = outcomes(museum, night, SightingFiles(folder))
+    if as_json:
+        sys.stdout.write(json.dumps(document(night, results), indent=2, default=str) + "\n")
+    else:
+        for each in results:
+            click.echo(f"  {SIGNS[each.state]} {each.state:11} {each.exhibit.id}: {each.reason}")
+        click.echo(f"{sentence(results)}.")
+    click.echo(f"page: {shorten(str(folder / PAGE))}", err=True)
+    return int(exit_code(results))
+
+
+@click.command("museum", cls=Documented, examples=EXAMPLES)
+@click.option("--only", default="", metavar="IDS", help="Exhibits, joined by commas. Default: all.")
+@click.option(
+    "--times",
+    type=click.IntRange(0),
+    default=0,
+    metavar="NUMBER",
+    help="So many runs of each bug and each control. Default: until each exhibit is decided.",
+)
+@click.option("--budget", default="1h", show_default=True, metavar="DURATION", help="Time for all runs together.")
+@click.option("--jobs", default="auto", show_default=True, metavar="NUMBER", help="Runs side by side.")
+@click.option("--resume", is_flag=True, help="Go on with the newest unfinished museum of the same exhibits.")
+@click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="Of all runs. Default: drawn.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
+@click.option("--json", "as_json", is_flag=True, help="Print museum.json on standard output instead of text.")
+def command(only: str, times: int, resume: bool, as_json: bool, **flags: Any) -> int:
+    """Bring published bugs up again, each beside its control.
+
+    A bug is reproduced when its own fingerprint shows and its control, a fixed release or the same plan without the
+    cause, was tested and does not show it. An exhibit that this machine cannot run is skipped with the reason.
+
+    Exits 0 when all that could run were reproduced, 1 when one was lost or its control shows it, 2 when the budget
+    left one undecided, 130 stopped twice, 254 refused before the start.
+    """
+    ids = [one.strip() for one in only.split(",") if one.strip()]
+    museum = plan_museum(chosen(all_exhibits(), ids), times=times)
+    return run_museum(museum, _wishes(only, times, **flags), resume=resume, as_json=as_json)
+
+
+def _wishes(only: str, times: int, *, budget: str, jobs: str, seed: int | None, results: Path) -> NightWishes:
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours")
+    drawn = seed_or_drawn(seed)
+    again = ["museum", "--budget", budget, "--seed", str(drawn)]
+    again += ["--only", only] * bool(only) + ["--times", str(times)] * bool(times) + ["--jobs", jobs] * (jobs != "auto")
+    return NightWishes(
+        budget_s=budget_s, seed=drawn, results=results, jobs=jobs_or_auto(jobs), command=command_line(*again)
+    )
