@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import click
+
 from fencepost.campaigns.commands.night_table import NightTable
 from fencepost.campaigns.night.cells import CheckedCells, NightCell
 from fencepost.campaigns.night.documents import write_documents
@@ -30,8 +32,10 @@ from fencepost.campaigns.night.session import (
     new_folder,
     refuse_short_cells,
 )
-from fencepost.harness.base.errors import StoppedBeforeStart
+from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
+from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.cli.output.help import PathValue, jobs_or_auto, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue
 
@@ -95,3 +99,39 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
         stop.uninstall()
     stop.check()
     return folder, night
+
+
+def night_options(what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """The flags of a command that carries out a night; `what` says in its help which unfinished one --resume takes."""
+    budget = "Time for all runs together. No run begins that would end later."
+    jobs = "Runs side by side. auto: as many as fit processors and memory."
+    seed = "The seeds of all runs derive from it. Default: drawn."
+    flags = (
+        click.option("--budget", default="1h", show_default=True, metavar="DURATION", help=budget),
+        click.option("--jobs", default="auto", show_default=True, metavar="NUMBER", help=jobs),
+        click.option("--resume", is_flag=True, help=f"Go on with the newest unfinished {what}."),
+        click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help=seed),
+        click.option(
+            "--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results."
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print its JSON file on standard output instead of text."),
+    )
+
+    def with_flags(command: Callable[..., int]) -> Callable[..., int]:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return with_flags
+
+
+def wishes_of(again: list[str], *, budget: str, jobs: str, seed: int | None, results: Path) -> NightWishes:
+    """The wishes of these flags; `again` is the command that repeats it without them. Raises UsageError."""
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours")
+    drawn = seed_or_drawn(seed)
+    again = [*again, "--budget", budget, "--seed", str(drawn), *(["--jobs", jobs] if jobs != "auto" else [])]
+    return NightWishes(
+        budget_s=budget_s, seed=drawn, results=results, jobs=jobs_or_auto(jobs), command=command_line(*again)
+    )

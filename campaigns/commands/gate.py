@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
 from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
@@ -17,9 +17,7 @@ from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.session import NightWishes
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
-from fencepost.harness.base.errors import UsageError, command_line
-from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, pairs, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -102,26 +100,7 @@ def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: b
     metavar="NAME=VALUE",
     help="An option of the candidate's system, not of the baseline's. May be repeated.",
 )
-@click.option(
-    "--budget",
-    default="1h",
-    show_default=True,
-    metavar="DURATION",
-    help="Time for all runs together. No run begins that would end later.",
-)
-@click.option(
-    "--jobs",
-    default="auto",
-    show_default=True,
-    metavar="NUMBER",
-    help="Runs side by side. auto: as many as fit processors and memory.",
-)
-@click.option("--resume", is_flag=True, help="Go on with the newest unfinished gate of POLICY.")
-@click.option(
-    "--seed", type=click.IntRange(0), metavar="NUMBER", help="The seeds of all runs derive from it. Default: drawn."
-)
-@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
-@click.option("--json", "as_json", is_flag=True, help="Print gate.json on standard output instead of text.")
+@night_options("gate of POLICY")
 def command(
     policy: Path,
     candidate: str,
@@ -146,20 +125,5 @@ def command(
     gate = plan_gate(
         policy, Candidate(name=candidate, baseline=baseline, options=pairs(system_option, "--system-option"))
     )
-    return run_gate(gate, _wishes(again, flags), resume=flags["resume"], as_json=flags["as_json"])
-
-
-def _wishes(again: list[str], flags: dict[str, Any]) -> NightWishes:
-    budget_s = parse_duration_ns(flags["budget"], what="--budget") / 1e9
-    if not budget_s:
-        raise UsageError(f"--budget {flags['budget']} leaves no time for a run", hint="give minutes or hours")
-    seed = seed_or_drawn(flags["seed"])
-    again += ["--budget", flags["budget"], "--seed", str(seed)]
-    again += ["--jobs", flags["jobs"]] * (flags["jobs"] != "auto")
-    return NightWishes(
-        budget_s=budget_s,
-        seed=seed,
-        results=flags["results"],
-        jobs=jobs_or_auto(flags["jobs"]),
-        command=command_line(*again),
-    )
+    resume, as_json = flags.pop("resume"), flags.pop("as_json")
+    return run_gate(gate, wishes_of(again, **flags), resume=resume, as_json=as_json)

@@ -15,14 +15,12 @@ from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, c
 from fencepost.campaigns.museum.bisection import RISK, Bisection, ReleaseState, SequentialTest, bisect, sequential_test
 from fencepost.campaigns.museum.documents import rate_in_words
 from fencepost.campaigns.museum.exhibits import TRIES_MAX, Exhibit, all_exhibits, chosen
-from fencepost.campaigns.museum.museum import SightingFiles, Tally, tally_of
+from fencepost.campaigns.museum.museum import SightingFiles, Tally, tally_below, tally_of
 from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
 from fencepost.campaigns.night.documents import PAGE, write_documents
 from fencepost.campaigns.night.file import Campaign
-from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.register import REGISTER
 from fencepost.campaigns.night.session import NIGHTS, NightWishes
 from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
@@ -53,10 +51,7 @@ class ReleaseTests:
         name = f"bisect-{self._exhibit.id}"
         plan = self._exhibit.on(release)
         cell = NightCell(id=cell_id(plan), name=f"{self._exhibit.id} {release}", plan=plan, runs=self._runs)
-        nights = self._wishes.results / NIGHTS / name
-        earlier = Tally()
-        for register in sorted(nights.glob(f"*/{REGISTER}")):
-            earlier += tally_of(read_night(register.parent), cell.id, self._exhibit, SightingFiles(register.parent))
+        earlier = tally_below(self._wishes.results / NIGHTS / name, cell.id, self._exhibit)
         tally, why = earlier, ""
         left_s = self._ends - time.monotonic()
         if self._test.state(tally.rate) is ReleaseState.OPEN and left_s > 0 and not self.stopped:

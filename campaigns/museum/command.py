@@ -7,23 +7,24 @@ from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.museum.documents import PAGE, SIGNS, MuseumDocuments, document, sentence
 from fencepost.campaigns.museum.exhibits import all_exhibits, chosen
 from fencepost.campaigns.museum.museum import (
+    NAME,
     PlannedMuseum,
     SightingFiles,
     demand_of,
     exit_code,
     outcomes,
     plan_museum,
+    tally_below,
 )
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import NightWishes
-from fencepost.harness.base.errors import MachineError, UsageError, command_line
-from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, seed_or_drawn
+from fencepost.campaigns.night.session import NIGHTS, NightWishes
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -39,13 +40,16 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
         reasons = "\n  ".join(f"{each.exhibit.id}: {each.missing}" for each in museum.exhibits)
         raise MachineError(f"no exhibit can be run here:\n  {reasons}", hint="`fencepost doctor` says what is missing")
 
+    nights = wishes.results / NIGHTS / NAME
+    earlier = {each.exhibit.id: tally_below(nights, each.bug, each.exhibit) for each in museum.exhibits if each.bug}
+
     def opened(folder: Path) -> InFolder:
         files = SightingFiles(folder)
 
         def demand(night: Night, turn: WaitingRun) -> Demand:
             return demand_of(museum, outcomes(museum, night, files), turn)
 
-        return demand, MuseumDocuments(museum, files)
+        return demand, MuseumDocuments(museum, files, earlier)
 
     strategy = NightStrategy(
         name=museum.campaign.content.name,
@@ -57,7 +61,7 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
         opened=opened,
     )
     folder, night = carry_out(strategy, wishes, resume=resume)
-    results = outcomes(museum, night, SightingFiles(folder))
+    results = outcomes(museum, night, SightingFiles(folder), earlier)
     if as_json:
         sys.stdout.write(json.dumps(document(night, results), indent=2, default=str) + "\n")
     else:
@@ -77,12 +81,7 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
     metavar="NUMBER",
     help="So many runs of each bug and each control. Default: until each exhibit is decided.",
 )
-@click.option("--budget", default="1h", show_default=True, metavar="DURATION", help="Time for all runs together.")
-@click.option("--jobs", default="auto", show_default=True, metavar="NUMBER", help="Runs side by side.")
-@click.option("--resume", is_flag=True, help="Go on with the newest unfinished museum of the same exhibits.")
-@click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="Of all runs. Default: drawn.")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
-@click.option("--json", "as_json", is_flag=True, help="Print museum.json on standard output instead of text.")
+@night_options("museum of the same exhibits")
 def command(only: str, times: int, resume: bool, as_json: bool, **flags: Any) -> int:
     """Bring published bugs up again, each beside its control.
 
@@ -94,16 +93,5 @@ def command(only: str, times: int, resume: bool, as_json: bool, **flags: Any) ->
     """
     ids = [one.strip() for one in only.split(",") if one.strip()]
     museum = plan_museum(chosen(all_exhibits(), ids), times=times)
-    return run_museum(museum, _wishes(only, times, **flags), resume=resume, as_json=as_json)
-
-
-def _wishes(only: str, times: int, *, budget: str, jobs: str, seed: int | None, results: Path) -> NightWishes:
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
-    if not budget_s:
-        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours")
-    drawn = seed_or_drawn(seed)
-    again = ["museum", "--budget", budget, "--seed", str(drawn)]
-    again += ["--only", only] * bool(only) + ["--times", str(times)] * bool(times) + ["--jobs", jobs] * (jobs != "auto")
-    return NightWishes(
-        budget_s=budget_s, seed=drawn, results=results, jobs=jobs_or_auto(jobs), command=command_line(*again)
-    )
+    again = ["museum", *["--only", only] * bool(only), *["--times", str(times)] * bool(times)]
+    return run_museum(museum, wishes_of(again, **flags), resume=resume, as_json=as_json)

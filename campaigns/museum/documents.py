@@ -1,6 +1,6 @@
 """The files of a museum's night: museum.json, museum.md, junit.xml; each is written whole, also while it runs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,13 +44,13 @@ _ENDINGS: Final = {
 class MuseumDocuments:
     """Writes the files of a night as it goes on."""
 
-    def __init__(self, museum: PlannedMuseum, read: SightingFiles) -> None:
-        self._museum, self._read = museum, read
+    def __init__(self, museum: PlannedMuseum, read: SightingFiles, earlier: Mapping[str, Tally]) -> None:
+        self._museum, self._read, self._earlier = museum, read, earlier
 
     def __call__(
         self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
     ) -> None:
-        results = outcomes(self._museum, night, self._read)
+        results = outcomes(self._museum, night, self._read, self._earlier)
         texts: dict[str, Callable[[], str]] = {
             DOCUMENT: lambda: (
                 msgspec.json.format(msgspec.json.encode(document(night, results)), indent=2).decode() + "\n"
@@ -85,6 +85,8 @@ def document(night: Night, results: Sequence[ExhibitOutcome]) -> dict[str, Any]:
                 "known": each.exhibit.known,
                 "state": each.state.value,
                 "reason": each.reason,
+                "first_commit": each.commits[0] if each.commits else "",
+                "last_commit": each.commits[-1] if each.commits else "",
                 "bug": _tally(each.bug),
                 "control": _tally(each.control),
             }
@@ -97,7 +99,7 @@ def page(night: Night, results: Sequence[ExhibitOutcome]) -> str:
     """The page for people: a row for each exhibit."""
     rows = [
         f"| {SIGNS[each.state]} {each.state} | {each.exhibit.id} | {each.exhibit.system} {each.exhibit.affected} | "
-        f"{_cell(each.bug)} | {_cell(each.control)} | {_found_by(each.bug)} | {_plain(each.reason)} |"
+        f"{_cell(each.bug)} | {_cell(each.control)} | {', '.join(_ends(each.commits))} | {_plain(each.reason)} |"
         for each in results
     ]
     head = ["| state | exhibit | release | bug | control | first and last commit | |", "| --- " * 7 + "|"]
@@ -154,14 +156,11 @@ def _count(results: Sequence[ExhibitOutcome], state: ExhibitState) -> int:
 
 def _tally(tally: Tally) -> dict[str, Any]:
     low, high = tally.rate.interval()
-    shown = tally.shown
     return {
         "shown": tally.rate.seen,
         "runs": tally.rate.runs,
         "interval": [round(low, 4), round(high, 4)],
         "undecided": tally.undecided,
-        "first_commit": shown[0].commit if shown else "",
-        "last_commit": shown[-1].commit if shown else "",
         "runs_of_it": msgspec.to_builtins(tally.sightings),
     }
 
@@ -171,8 +170,8 @@ def _cell(tally: Tally) -> str:
     return f"{rate_in_words(tally.rate)}{undecided}"
 
 
-def _found_by(tally: Tally) -> str:
-    return ", ".join(dict.fromkeys(each.commit for each in (tally.shown[:1] + tally.shown[-1:]) if each.commit))
+def _ends(commits: Sequence[str]) -> list[str]:
+    return [*commits[:1], *commits[1:][-1:]]
 
 
 def _plain(text: str) -> str:

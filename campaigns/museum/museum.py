@@ -8,6 +8,7 @@ in which the guarantee was not decided counts for nothing and is told apart.
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,10 @@ from fencepost.campaigns.museum.exhibits import Exhibit
 from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.launcher import ProcessLauncher
+from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import Demand, WaitingRun
+from fencepost.campaigns.night.register import REGISTER
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.findings.rate import Rate
@@ -76,13 +79,24 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExhibitOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """An exhibit with what its runs came to; `missing` says why this machine cannot run it."""
+    """An exhibit with what its runs came to; `earlier` are the runs of the bug in earlier nights.
+
+    `missing` says why this machine cannot run it.
+    """
 
     exhibit: Exhibit
     bug: Tally = Tally()
     control: Tally = Tally()
+    earlier: Tally = Tally()
     missing: str = ""
     tries: int = 1
+
+    @property
+    def commits(self) -> list[str]:
+        """The commits of fencepost that found it, oldest first: as its file has them, then those of earlier nights."""
+        recorded = [each.commit for each in self.exhibit.measured if each.bug[0]]
+        shown = [each.commit for each in (self.earlier + self.bug).shown]
+        return [commit for commit in dict.fromkeys(recorded + shown) if commit]
 
     @property
     def state(self) -> ExhibitState:
@@ -178,8 +192,18 @@ def tally_of(night: Night, cell: str, exhibit: Exhibit, read: Read) -> Tally:
     return Tally(sightings=tuple(read(attempt, exhibit) for attempt in ended))
 
 
-def outcomes(museum: PlannedMuseum, night: Night, read: Read) -> tuple[ExhibitOutcome, ...]:
-    """What a night says of each exhibit."""
+def tally_below(nights: Path, cell: str, exhibit: Exhibit) -> Tally:
+    """What all nights below a folder say of an exhibit by one cell."""
+    tally = Tally()
+    for register in sorted(nights.glob(f"*/{REGISTER}")):
+        tally += tally_of(read_night(register.parent), cell, exhibit, SightingFiles(register.parent))
+    return tally
+
+
+def outcomes(
+    museum: PlannedMuseum, night: Night, read: Read, earlier: Mapping[str, Tally] = MappingProxyType({})
+) -> tuple[ExhibitOutcome, ...]:
+    """What a night says of each exhibit; `earlier`: the bug's runs of earlier nights, by the exhibit's id."""
     cells = {outcome.cell.id: outcome for outcome in night.cells}
 
     result = []
@@ -191,6 +215,7 @@ def outcomes(museum: PlannedMuseum, night: Night, read: Read) -> tuple[ExhibitOu
                 exhibit=each.exhibit,
                 bug=tally_of(night, each.bug, each.exhibit, read),
                 control=tally_of(night, each.control, each.exhibit.as_control(), read),
+                earlier=earlier.get(each.exhibit.id, Tally()),
                 missing=each.missing or refused,
                 tries=museum.times or each.exhibit.tries,
             )
@@ -240,7 +265,8 @@ class SightingFiles:
             commit = ""
             if left.report:
                 about = store.read_run((self._folder / left.report).parent)
-                commit = str(about.get("git_commit") or "")[:_COMMIT_LETTERS]
+                whole = str(about.get("machine", {}).get("git_commit") or "")
+                commit = whole[:_COMMIT_LETTERS] + "-dirty" * whole.endswith("-dirty")
             self._read[attempt.folder] = left.evidence.document, commit, left.report
         return self._read[attempt.folder]
 
