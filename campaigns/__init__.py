@@ -13,6 +13,11 @@ COMMANDS: Final = {
         "Run a night of plans in a given time, or merge shards.",
         "Many runs",
     ),
+    "failover": (
+        "fencepost.campaigns.failover.command",
+        "Measure how long Kafka is without a controller.",
+        "Many runs",
+    ),
     "gate": ("fencepost.campaigns.commands.gate", "Decide whether a candidate meets a policy.", "Many runs"),
     "museum": ("fencepost.campaigns.museum.command", "Bring published bugs up again, with controls.", "Many runs"),
     "replay": (

@@ -32,6 +32,11 @@ class ClientSession(Protocol):
 class Needs(msgspec.Struct, frozen=True):
     """What a workload needs before its first request; each interface says which of these structs it takes."""
 
+    @property
+    def within_s(self) -> float:
+        """By when it must be made."""
+        return 20.0
+
 
 @runtime_checkable
 class Prepares(Protocol):

@@ -28,7 +28,6 @@ from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S: Final = 60.0
 _HEALTHY_DEADLINE_S: Final = 30.0
-_PREPARE_DEADLINE_S: Final = 20.0
 #: Lines of the log of a server that ended by itself, for the terminal.
 _LOG_LINES: Final = 3
 
@@ -204,7 +203,7 @@ class Servers:
         needs = workload.needs(self.checked.options)
         refused: list[str] = []
         try:
-            async with asyncio.timeout(_PREPARE_DEADLINE_S):
+            async with asyncio.timeout(needs.within_s):
                 for node in self._first_clients():
                     session = await self.system.open_client(
                         node.place, workload.protocol, connect_timeout_s=5.0, options=options
@@ -219,7 +218,7 @@ class Servers:
                         await session.close()
         except TimeoutError:
             raise HarnessError(
-                f"what the workload needs was not made within {_PREPARE_DEADLINE_S:g} s",
+                f"what the workload needs was not made within {needs.within_s:g} s",
                 hint=f"is the machine very busy? The logs are in {self.folder}",
             ) from None
         raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")

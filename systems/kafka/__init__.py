@@ -111,7 +111,7 @@ FAULT_TARGETS: Final = {
 ABILITIES: Final = {
     "open-administrator": "fencepost.systems.kafka.contract.deposing:DeposesController",
     "partition-reigns": "fencepost.systems.kafka.contract.partition_leaders:LeadsPartitions",
-    "failover": "fencepost.systems.kafka.contract.failover:MeasuresFailover",
+    "failover": "fencepost.harness.contract.failover:MeasuresFailover",
     "migration": "fencepost.systems.kafka.contract.migration:MigratesMetadata",
 }
 ANOMALY_WORDS: Final = {
@@ -151,11 +151,4 @@ ANOMALY_WORDS: Final = {
     "stale-broker-not-fenced": "stale broker that was not fenced",
     "two-leaders-of-one-epoch": "pair of leaders of one epoch",
     "two-views-of-one-offset": "pair of views of one offset",
-}
-COMMANDS: Final = {
-    "failover": (
-        "fencepost.systems.kafka.failover.command",
-        "Measure how long Kafka is without a controller.",
-        "Many runs",
-    ),
 }

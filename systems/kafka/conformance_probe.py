@@ -2,8 +2,8 @@
 
 from typing import cast
 
-from fencepost.harness.coordination import ClientSession, Keys, Needs
-from fencepost.systems.kafka.protocols import KafkaInterface, Metadata
+from fencepost.harness.coordination import ClientSession, Needs
+from fencepost.systems.kafka.protocols import KafkaInterface, Metadata, MetadataNeeds
 
 
 class NameProbe:
@@ -15,7 +15,7 @@ class NameProbe:
     interface: str = KafkaInterface.METADATA
 
     def needs(self, keys: tuple[str, ...]) -> Needs:
-        return Keys(())
+        return MetadataNeeds(())
 
     async def change(self, session: ClientSession, key: str) -> None:
         await cast(Metadata, session).create_name(key)

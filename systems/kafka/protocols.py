@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from fencepost.harness.coordination import Appended, ClientSession, Needs, Polled, Reply
+from fencepost.harness.coordination import Appended, ClientSession, Keys, Needs, Polled, Reply
 from fencepost.harness.history import LogEntry
 from fencepost.systems.kafka.broker_view import BrokerView
 
@@ -38,12 +38,22 @@ class MetadataKind(StrEnum):
     ACL = "acl"
 
 
+class MetadataNeeds(Keys, frozen=True):
+    """Topics, and so many partitions of further topics, with two replicas each, that nothing is done to."""
+
+    bystanders: int = 0
+
+    @property
+    def within_s(self) -> float:
+        return 20.0 + self.bystanders * 0.03
+
+
 class Metadata(ClientSession, Protocol):
     """Names that are taken (topics), and values by kind and name (dynamic configurations and others).
 
-    `Keys` are the topics whose settings and partitions are changed. `describe` reads the node's own copy, which may lag
-    on every system that offers this protocol. `name_taken` goes through the leader's queue of changes and changes
-    nothing.
+    `MetadataNeeds` has the topics whose settings and partitions are changed. `describe` reads the node's own copy,
+    which may lag on every system that offers this protocol. `name_taken` goes through the leader's queue of changes and
+    changes nothing.
     """
 
     async def alter(self, kind: MetadataKind, name: str, value: bytes | None) -> Reply:

@@ -24,7 +24,7 @@ from fencepost.systems.kafka.bridge.question import CLAIMED, BrokerQuestion, Cla
 from fencepost.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
-from fencepost.systems.kafka.contract.failover import Failover
+from fencepost.systems.kafka.contract.failover import failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.releases import BRIDGE_RELEASES
@@ -82,13 +82,13 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
         failed=FAILED,
         changed=changed({Layer.ZOOKEEPER: ACTS, Layer.RAFT: RAFT}),
     )
-    failover: Final = Failover(
+    failover: Final = failover(
         options=BridgeOptions(brokers=3, heap_mib=1024, data_limit_mib=2048),
-        controller="client",
         loading=("Starting ZK migration", "Completed migration of metadata from Zoo"),
         about="three ZooKeepers, three brokers and three KRaft controllers, with Kafka's own time-outs of the quorum;"
         " it begins in ZooKeeper mode and goes through all phases",
-        migrates=True,
+        nemesis="migrate",
+        time_limit="",
     )
     guarantees = Path(__file__).with_name("guarantees.toml")
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafka.protocol.admin.cluster import DescribeQuorumRequest, DescribeQuorumResponse
     from kafka.protocol.metadata.metadata import MetadataResponse
 
-_TIMEOUT_MS: Final = 10_000
+TIMEOUT_MS: Final = 10_000
 _SET: Final = 0
 _DELETE: Final = 1
 #: The APIs that identify a node: controllers offer Vote, brokers in ZooKeeper mode UpdateMetadata.
@@ -92,7 +92,7 @@ class KafkaNode:
         replication: int = 1,
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
-        timeout_ms: int = _TIMEOUT_MS,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> CreatedTopic:
         """Create a topic; with `validate_only` only ask whether it could be created."""
         new = messages.CREATE_TOPICS.request.CreatableTopic
@@ -108,7 +108,7 @@ class KafkaNode:
         raise_error(RequestKind.VALIDATE if validate_only else self.change, result.error_code, result.error_message)
         return CreatedTopic(id_bytes(result.topic_id), result.num_partitions, result.replication_factor)
 
-    async def delete_topic(self, name: str, *, timeout_ms: int = _TIMEOUT_MS) -> None:
+    async def delete_topic(self, name: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
         request = messages.DELETE_TOPICS.request(topic_names=[name], timeout_ms=timeout_ms)
         result = only_item((await self.connection.request(messages.DELETE_TOPICS, request)).responses)
         raise_error(self.change, result.error_code, result.error_message)

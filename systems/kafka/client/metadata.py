@@ -5,11 +5,15 @@ controller and changes nothing. A controller that knows too few brokers says so 
 name, so that answer means "not taken". A taken name is refused with "exists".
 """
 
-from fencepost.harness.coordination import Definite, Keys, Reply
+from fencepost.harness.coordination import Definite, Reply
 from fencepost.systems.kafka.client import metadata_kinds
 from fencepost.systems.kafka.client.log_listener import KafkaLogListener
-from fencepost.systems.kafka.protocols import MetadataKind
+from fencepost.systems.kafka.protocols import MetadataKind, MetadataNeeds
 from fencepost.systems.kafka.wire.errors import INVALID_REPLICATION_FACTOR, TOPIC_ALREADY_EXISTS, ServerRefusal
+
+#: With more in one request, ZooKeeper mode is busy with one topic for many seconds.
+_PARTITIONS_PER_TOPIC = 500
+_BYSTANDERS_MS = 60_000
 
 
 class KafkaMetadata(KafkaLogListener):
@@ -41,6 +45,9 @@ class KafkaMetadata(KafkaLogListener):
                 raise
         return Reply()
 
-    async def prepare(self, needs: Keys) -> None:
-        """Make the topics with these names."""
+    async def prepare(self, needs: MetadataNeeds) -> None:
+        """Make the topics with these names, and the bystanders."""
         await self.make_topics(dict.fromkeys(needs.names, 1))
+        left = range(0, needs.bystanders, _PARTITIONS_PER_TOPIC)
+        sizes = {f"bystander-{at}": min(needs.bystanders - at, _PARTITIONS_PER_TOPIC) for at in left}
+        await self.make_topics(sizes, replicas_max=2, timeout_ms=_BYSTANDERS_MS)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.systems.kafka.client.client import KafkaNode, ListenerRole
+from fencepost.systems.kafka.client.client import TIMEOUT_MS, KafkaNode, ListenerRole
 from fencepost.systems.kafka.client.peers import Peers
 from fencepost.systems.kafka.wire.errors import (
     INVALID_REPLICATION_FACTOR,
@@ -64,22 +64,35 @@ class KafkaSession:
         *,
         configs: Callable[[int], Mapping[str, str]] = lambda replicas: {},
         served: Callable[[], Awaitable[object]] | None = None,
+        replicas_max: int = REPLICAS_MAX,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """Make topics with so many partitions, with as many replicas as there are brokers but at most three.
+        """Make topics with so many partitions, with as many replicas as there are brokers but at most `replicas_max`.
 
         Waits until this node, if it is a broker, sees them all, every replica is in sync, and `served` ends well. A
         topic that is there may have more partitions. `configs` gives the configuration for a number of replicas.
         """
         for name, count in topics.items():
-            await self._make_topic(name, count, configs)
+            await self._make_topic(name, count, configs, replicas_max, timeout_ms)
         while self.node.role is not ListenerRole.CONTROLLER and not await self._are_served(topics, served):
             await asyncio.sleep(_PREPARE_POLL_S)
 
-    async def _make_topic(self, name: str, partitions: int, configs: Callable[[int], Mapping[str, str]]) -> None:
-        for replicas in range(REPLICAS_MAX, 0, -1):
+    async def _make_topic(
+        self,
+        name: str,
+        partitions: int,
+        configs: Callable[[int], Mapping[str, str]],
+        replicas_max: int,
+        timeout_ms: int,
+    ) -> None:
+        for replicas in range(replicas_max, 0, -1):
             try:
                 await self.node.create_topic(
-                    name, partitions=partitions, replication=replicas, configs=configs(replicas)
+                    name,
+                    partitions=partitions,
+                    replication=replicas,
+                    configs=configs(replicas),
+                    timeout_ms=timeout_ms,
                 )
             except (ServerRefusal, ServerDoubt) as error:
                 if error.number == INVALID_REPLICATION_FACTOR and replicas > 1:

@@ -1,33 +1,33 @@
-"""How `fencepost failover` measures the time without an active controller."""
+"""The run by which failover is measured on every generation of Kafka."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, runtime_checkable
 
+from fencepost.harness.contract.failover import Failover
 from fencepost.harness.contract.profile import S
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failover(Generic[S]):
-    """What the measurement must know about a system whose nodes are brokers with topic partitions."""
-
-    #: The options that it needs: thousands of partitions take memory and disk.
-    options: S
-    #: The listener at which a broker acts as the active controller, and forwards no change to another one.
-    controller: str
-    #: In a new controller's own log: the line when it begins to load its state, and the line when it is done.
-    loading: tuple[str, str]
-    #: One sentence for the page about the conditions of the measurement.
-    about: str
-    #: Its metadata moves to another store, phase by phase, instead of its controller being ended.
-    migrates: bool = False
-    #: Other deployments that are measured on request, by the name behind a plus: "kraft+controllers".
-    deployments: Mapping[str, "Failover[S]"] = field(default_factory=dict)
+#: Every node is asked for a new topic several times a second, and for little else: one is accepted every 0.2 s.
+_ASKED = {"rate": "10", "reads": "0.5", "keys": "1", "create_every": "200ms", "window": "0s", "change_timeout": "1s"}
 
 
-@runtime_checkable
-class MeasuresFailover(Protocol):
-    """Its active controller can be killed, and the time without one measured for a number of partitions."""
-
-    @property
-    def failover(self) -> Failover[Any]: ...
+def failover(
+    *,
+    options: S,
+    loading: tuple[str, str],
+    about: str,
+    nemesis: str = "kill:controller:for=20s",
+    time_limit: str = "34s",
+    deployments: Mapping[str, Failover[S]] | None = None,
+) -> Failover[S]:
+    """Describe the run for one deployment; see `Failover`."""
+    return Failover(
+        options=options,
+        workload="metadata",
+        workload_options=_ASKED,
+        load="bystanders",
+        change="create",
+        loading=loading,
+        about=about,
+        nemesis=nemesis,
+        time_limit=time_limit,
+        deployments=deployments or {},
+    )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fencepost.harness.base.options import seconds
-from fencepost.systems.kafka.contract.failover import Failover
+from fencepost.systems.kafka.contract.failover import failover
 from fencepost.systems.kafka.server.options import KraftOptions
 
 _COMBINED: Final = KraftOptions(
@@ -23,15 +23,13 @@ _APART: Final = KraftOptions(
 _LOADING: Final = ("Becoming the active controller", "Activated periodic tasks")
 _TIME_OUTS: Final = "with a fetch time-out of 1 s and an election time-out of 0.5 s; a broker's session lasts 2 s"
 
-FAILOVER: Final = Failover(
+FAILOVER: Final = failover(
     options=_COMBINED,
-    controller="controller",
     loading=_LOADING,
     about=f"each broker is a controller too, {_TIME_OUTS}",
     deployments={
-        "controllers": Failover(
+        "controllers": failover(
             options=_APART,
-            controller="client",
             loading=_LOADING,
             about=f"three controllers have nodes of their own beside three brokers, {_TIME_OUTS}. So no partition loses"
             " its leader with the controller",

@@ -31,14 +31,13 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.contract.system import System
-from fencepost.harness.coordination import Keys
 from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import CatchUp, Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
-from fencepost.systems.kafka.protocols import KafkaInterface, LogListener, Metadata
+from fencepost.systems.kafka.protocols import KafkaInterface, LogListener, Metadata, MetadataNeeds
 from fencepost.systems.kafka.workloads import metadata_kinds as kinds
 from fencepost.systems.kafka.workloads.metadata_final import LAST_KEY, FinalRounds
 from fencepost.systems.kafka.workloads.metadata_listeners import WAIT_S, ListenMemory, ListenToMetadata, answers
@@ -88,6 +87,9 @@ class MetadataOptions(Options, frozen=True, kw_only=True):
     ] = "settings"
     listeners: Annotated[
         int, about("listeners that fetch the metadata log from the controllers, as brokers do", least=0, most=100)
+    ] = 0
+    bystanders: Annotated[
+        int, about("partitions of topics that nothing is done to, made before the run", least=0, most=10_000)
     ] = 0
     change_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
 
@@ -153,8 +155,9 @@ class MetadataWorkload(Workload[MetadataOptions]):
             *(("metadata-listeners",) if options.listeners else ()),
         )
 
-    def needs(self, options: MetadataOptions) -> Keys:
-        return Keys((*(kinds.GROWING,) * options.every_kind, *options.settings, LAST_KEY))
+    def needs(self, options: MetadataOptions) -> MetadataNeeds:
+        names = (*(kinds.GROWING,) * options.every_kind, *options.settings, LAST_KEY)
+        return MetadataNeeds(names, options.bystanders)
 
     def workers(self, options: MetadataOptions, node_count: int) -> int:
         # On each node: writers of settings, one creator of names and one of things (if any), readers of settings,

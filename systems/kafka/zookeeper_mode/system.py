@@ -16,7 +16,7 @@ from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
-from fencepost.systems.kafka.contract.failover import Failover
+from fencepost.systems.kafka.contract.failover import failover
 from fencepost.systems.kafka.guarantees import broker_numbers
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.releases import ZOOKEEPER_MODE_RELEASES
@@ -100,9 +100,8 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         attempted=attempted(name_of),
         entry=ENTRY,
     )
-    failover: Final = Failover(
+    failover: Final = failover(
         options=KafkaZkOptions(zk_session=seconds(2), heap_mib=1024, data_limit_mib=2048),
-        controller="client",
         loading=("successfully elected as the controller", "Starting the controller scheduler"),
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
     )

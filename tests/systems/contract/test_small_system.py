@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 import pytest
 
+from fencepost.campaigns.failover.curve import failover_of
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli.listing import listing
 from fencepost.harness.cli.output.outcome import repeat_command
@@ -16,7 +17,6 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Standing
-from fencepost.systems.kafka.failover.measurable import failover_of
 from tools.lines import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka.protocol.admin.topics import DeleteTopicsResponse
+from kafka.protocol.admin.topics import DeleteTopicsResponse, ElectLeadersRequest, ElectLeadersResponse
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.producer.produce import ProduceResponse
 
@@ -22,7 +22,7 @@ from fencepost.harness.plugins import registry
 from fencepost.systems.kafka.server import versions
 from fencepost.systems.kafka.wire.codec import MalformedMessage, decode, encode, layout_of, read_varint, varint
 from fencepost.systems.kafka.wire.crc32c import by_table, crc32c
-from fencepost.systems.kafka.wire.messages import Api
+from fencepost.systems.kafka.wire.messages import ELECT_LEADERS, Api
 from fencepost.systems.kafka.wire.records import Producer, read_batches, write_batch
 from tests.fakes.kafka_broker import APIS
 
@@ -343,3 +343,12 @@ def test_the_checksum_by_its_published_vectors() -> None:
 @given(st.binary(max_size=500))
 def test_both_checksums_agree(data: bytes) -> None:
     assert crc32c(data) == by_table(data)
+
+
+def test_electing_leaders_travels_as_the_protocol_says() -> None:
+    # Preferred (0), all partitions (null), a time-out, no tagged fields.
+    asked = encode(ElectLeadersRequest(topic_partitions=None, timeout_ms=1000), 2, True)
+    assert asked == b"\x00\x00\x00\x00\x03\xe8\x00"
+    assert ELECT_LEADERS.key == 43
+    answer = b"\x00\x00\x00\x00\x00\x29\x01\x00"
+    assert decode(ElectLeadersResponse, 2, True, answer, 0).error_code == 41

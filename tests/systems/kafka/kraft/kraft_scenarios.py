@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from fencepost.harness.contract.logs import BecameLeader, Failed
 from fencepost.harness.contract.system import Answer, Question, System
-from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Needs, Partitions, prepare
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Needs, Partitions, prepare
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import Effect, Link
@@ -20,13 +20,16 @@ from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import KafkaProducerIds
 from fencepost.systems.kafka.kraft import KRAFT, Kraft
 from fencepost.systems.kafka.names import CLIENT_PORT
-from fencepost.systems.kafka.protocols import KafkaInterface, MetadataKind
+from fencepost.systems.kafka.protocols import KafkaInterface, MetadataKind, MetadataNeeds
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK, KafkaZk
 from tests.systems.contract.patience import PATIENCE_S, once
 from tests.systems.contract.patience import until as until_true
 
 #: By interface.
-NEEDS: Final[Mapping[str, Needs]] = {KafkaInterface.METADATA: Keys(("k0", "k1")), Interface.LOG: Partitions(2, 1)}
+NEEDS: Final[Mapping[str, Needs]] = {
+    KafkaInterface.METADATA: MetadataNeeds(("k0", "k1"), 2),
+    Interface.LOG: Partitions(2, 1),
+}
 S = TypeVar("S", bound=KafkaSession)
 
 

@@ -1,4 +1,4 @@
-"""The curve as a picture: seconds against partitions, a panel for each measure and ending, both systems in each.
+"""The curve as a picture: seconds against partitions, a panel for each measure, all systems in each.
 
 Systems differ by the mark as well as by the colour. Small marks are single measurements, large ones medians, the line
 is the fitted growth; its dashes say that it is no measurement.
@@ -9,29 +9,14 @@ from typing import Final
 
 from markupsafe import Markup
 
+from fencepost.campaigns.failover.figures import MEASURES, Curve, growth_words, seconds
 from fencepost.harness.report.svg import element, joined, label, picture, title
-from fencepost.systems.kafka.failover.cell import ENDS, MEASURES, PHASES, FailoverEnding, measured
-from fencepost.systems.kafka.failover.document import Curve, growth_words, seconds
-from fencepost.systems.kafka.failover.measurable import endings_of
 
 _LEFTS: Final = (64.0, 664.0)
 _WIDTH: Final = 510.0
 _HEIGHT: Final = 170.0
 _TOP: Final = 60.0
 _ROW: Final = 250.0
-_ENDINGS: Final = {
-    FailoverEnding.KILL: "controller killed",
-    FailoverEnding.STOP: "controller stopped in order",
-    **{phase: f"up to {phase}" for phase in PHASES},
-}
-#: The panels in their order, two in a row: of the controller's endings, then of a migration.
-_PANELS: Final = (
-    *((measure, ending) for measure in measured(FailoverEnding.KILL) for ending in ENDS),
-    *(("gap_s", phase) for phase in PHASES),
-    *((measure, FailoverEnding.HYBRID) for measure in ("phase_s", "load_s")),
-)
-
-
 #: For a picture in a file of its own; on the page the style sheet does this.
 _ALONE: Final = Markup("""
 svg { font: 12px system-ui, sans-serif; } text { fill: #1b1f24; }
@@ -50,14 +35,11 @@ def standing_alone(curve: Curve) -> str:
 def drawn(curve: Curve, *before: Markup) -> Markup:
     """Draw all panels; a panel without values says "not measured". `before` is drawn first."""
     parts = [*before, _legend(curve)]
-    known = {ending for system in curve.systems for ending in endings_of(system)}
-    panels = [(measure, ending) for measure, ending in _PANELS if ending in known]
-    for number, (measure, ending) in enumerate(panels):
+    for number, (measure, heading) in enumerate(MEASURES.items()):
         row, column = divmod(number, len(_LEFTS))
-        heading = f"{MEASURES[measure]}, {_ENDINGS[ending]}"
-        parts.append(_panel(curve, ending, measure, heading, _LEFTS[column], _TOP + row * _ROW))
+        parts.append(_panel(curve, measure, heading, _LEFTS[column], _TOP + row * _ROW))
     return picture(
-        _TOP + math.ceil(len(panels) / len(_LEFTS)) * _ROW,
+        _TOP + math.ceil(len(MEASURES) / len(_LEFTS)) * _ROW,
         *parts,
         name="Failover against the number of topic partitions",
         description=_in_words(curve),
@@ -73,8 +55,8 @@ def _legend(curve: Curve) -> Markup:
     return joined(parts)
 
 
-def _panel(curve: Curve, ending: FailoverEnding, measure: str, heading: str, left: float, top: float) -> Markup:
-    figures = [figure for system in curve.systems for figure in curve.figures(system, ending, measure)]
+def _panel(curve: Curve, measure: str, heading: str, left: float, top: float) -> Markup:
+    figures = [figure for system in curve.systems for figure in curve.figures(system, measure)]
     values = [value for figure in figures for value in figure.values]
     parts = [label(left, top - 10, heading, "lane-name")]
     if not values:
@@ -99,14 +81,14 @@ def _panel(curve: Curve, ending: FailoverEnding, measure: str, heading: str, lef
             parts.append(label(x(partitions), top + _HEIGHT + 16, f"{partitions:,}", "tick", "middle"))
             shown = x(partitions)
     for number, system in enumerate(curve.systems):
-        growth = curve.growth(system, ending, measure)
+        growth = curve.growth(system, measure)
         if growth is not None:
             # Only between the measured numbers of partitions.
-            known = [f.partitions for f in curve.figures(system, ending, measure) if f.values]
+            known = [f.partitions for f in curve.figures(system, measure) if f.values]
             low, high = min(known), max(known)
             ends = {"x1": x(low), "y1": y(growth.at(low)), "x2": x(high), "y2": y(growth.at(high))}
             parts.append(element("line", title(f"{system}: {growth_words(growth)}"), **ends, class_=f"fit f{number}"))
-        for figure in curve.figures(system, ending, measure):
+        for figure in curve.figures(system, measure):
             cell = f"{system}, {figure.partitions:,} partitions"
             for value in figure.values:
                 parts.append(_mark(number, x(figure.partitions), y(value), 2.2, f"{cell}: {seconds(value)}", "single"))
@@ -133,11 +115,8 @@ def _round_up(value: float) -> float:
 
 
 def _in_words(curve: Curve) -> str:
-    lines = [
-        f"{system}, {_ENDINGS[ending]}, {MEASURES[measure]}: {growth_words(curve.growth(system, ending, measure))}"
-        for ending in FailoverEnding
-        for measure in measured(ending)
+    return "; ".join(
+        f"{system}, {what}: {growth_words(curve.growth(system, measure))}"
+        for measure, what in MEASURES.items()
         for system in curve.systems
-        if ending in endings_of(system)
-    ]
-    return "; ".join(lines)
+    )

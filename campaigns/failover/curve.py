@@ -1,0 +1,231 @@
+"""The curve as a night: a cell for each system and number of partitions, and what the tables of its runs tell.
+
+A run has one fault. The longest time without an accepted change and the new epoch are read from the tables that every
+run has (`operations`, `faults`, `recovery`), the loading from the servers' logs.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow
+import pyarrow.parquet
+
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
+from fencepost.campaigns.failover.figures import Curve, FailoverSample, document
+from fencepost.campaigns.failover.load_time import load_time_s
+from fencepost.campaigns.failover.page import page
+from fencepost.campaigns.failover.picture import standing_alone
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
+from fencepost.campaigns.night.file import Campaign, CampaignFile
+from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.session import NightWishes, every_run
+from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.base.files import write_whole
+from fencepost.harness.base.options import plain
+from fencepost.harness.base.toml_file import TomlFile
+from fencepost.harness.contract.failover import Failover, MeasuresFailover
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.columns import FACTS
+from fencepost.harness.runtime.server_log import SERVER_LOG
+from fencepost.harness.verdict import Thresholds
+from fencepost.harness.verdict.fact_tables import FAULTS, OPERATIONS, RECOVERY
+
+NAME: Final = "failover"
+DOCUMENT: Final = "failover.json"
+PAGE: Final = "failover.html"
+PICTURE: Final = "failover.svg"
+PARTITIONS_MAX: Final = 10_000
+_NODES: Final = 3
+_PLUS: Final = "+"
+#: What these runs lack is proof of a guarantee, not a measured time; a run that others disturbed lacks that.
+_UNSURE: Final = (RunClass.VALID, RunClass.UNKNOWN_COVERAGE, RunClass.UNKNOWN_BUDGET)
+_MEASURED: Final = (*_UNSURE, RunClass.INVALID, RunClass.KNOWN)
+
+
+def measurable() -> dict[str, Failover[Any]]:
+    """How failover is measured, by the system's name, and by "SYSTEM+DEPLOYMENT" for each other deployment."""
+    known: dict[str, Failover[Any]] = {}
+    for name, system in registry.systems().items():
+        if isinstance(system, MeasuresFailover):
+            others = {f"{name}{_PLUS}{other}": one for other, one in system.failover.deployments.items()}
+            known |= {name: system.failover, **others}
+    return known
+
+
+def failover_of(name: str) -> Failover[Any]:
+    """How this system's failover is measured; raises UsageError for a system without partitions."""
+    known = measurable()
+    if name not in known:
+        raise unknown_choice("system with a controller and partitions", name, list(known))
+    return known[name]
+
+
+def check_choices(systems: Sequence[str], partitions: Sequence[int]) -> None:
+    """Refuse wrong choices before a cluster starts; raises UsageError."""
+    for name in systems:
+        failover_of(name)
+    for what, given in (("--systems", systems), ("--partitions", partitions)):
+        if not given:
+            raise UsageError(f"{what}: nothing is named", hint="name one or several, joined by commas")
+        if len(set(given)) < len(given):
+            raise UsageError(f"{what}: one is named twice", hint="name each once")
+    for number in partitions:
+        if not 1 <= number <= PARTITIONS_MAX:
+            raise UsageError(f"--partitions: {number} is not between 1 and {PARTITIONS_MAX}")
+
+
+def plan_of(name: str, partitions: int) -> Plan:
+    """Return the plan of one failover."""
+    failover = failover_of(name)
+    system = registry.system(name.partition(_PLUS)[0])
+    own, defaults = plain(failover.options), plain(type(failover.options)())
+    return Plan(
+        system=system.profile.name,
+        version=system.releases.default,
+        workload=failover.workload,
+        seed=0,
+        nodes=_NODES,
+        nemesis=failover.nemesis,
+        time_limit=failover.time_limit,
+        workload_options={**failover.workload_options, failover.load: partitions},
+        system_options={key: value for key, value in own.items() if value != defaults[key]},
+        # Verdicts come along, and a run that tested little still tells how long its failover took.
+        thresholds=Thresholds(ok_operations_min=1, effective_faults_min=0),
+    )
+
+
+class CurveMaking:
+    """One command: `make` carries the night out. Called with a night, it writes the curve so far."""
+
+    def __init__(self, systems: Sequence[str], partitions: Sequence[int], times: int) -> None:
+        self.systems, self.partitions, self.times = tuple(systems), tuple(sorted(partitions)), times
+        self._cells: dict[str, tuple[str, int]] = {}
+        self._checked: dict[str, CheckedPlan] = {}
+        self._samples: dict[str, FailoverSample | None] = {}
+        own = []
+        for size in self.partitions:
+            for name in self.systems:
+                plan = plan_of(name, size)
+                cell = NightCell(id=cell_id(plan), name=f"{name}, {size:,} partitions", plan=plan, runs=times)
+                self._cells[cell.id], self._checked[cell.id] = (name, size), check_plan(plan)
+                own.append(cell)
+        ids = "\n".join(cell.id for cell in own)
+        self._strategy = NightStrategy(
+            name=NAME,
+            campaign=Campaign(
+                content=CampaignFile(name=NAME),
+                source=TomlFile(path=Path(NAME), text=ids, data={}),
+                digest=hashlib.sha256(f"{times}\n{ids}".encode()).hexdigest()[:16],
+            ),
+            checked=CheckedCells(cells=tuple(own), plans=self._checked, impossible=()),
+            cells=tuple(own),
+            issues=(),
+            page=PAGE,
+            opened=lambda folder: (every_run, self),
+        )
+
+    def make(self, wishes: NightWishes, *, resume: bool) -> tuple[Path, Curve]:
+        """Make every run that fits into the budget; returns the night's folder. Raises as `carry_out` does."""
+        folder, night = carry_out(self._strategy, wishes, resume=resume)
+        return folder, self._curve(night, folder)
+
+    def __call__(
+        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
+    ) -> None:
+        """Write failover.json, failover.html and failover.svg as they stand when `night` has come this far."""
+        curve = self._curve(night, folder)
+        store.write_json(folder / DOCUMENT, document(curve))
+        write_whole(folder / PAGE, page(curve, {name: failover_of(name) for name in self.systems}))
+        write_whole(folder / PICTURE, standing_alone(curve))
+
+    def _curve(self, night: Night, folder: Path) -> Curve:
+        samples: list[FailoverSample] = []
+        failures: list[str] = []
+        versions: dict[str, str] = {}
+        for outcome in night.cells:
+            name, size = self._cells[outcome.cell.id]
+            if not outcome.attempts:
+                failures.append(f"{outcome.cell.name}: {outcome.reason or 'not begun within the deadline'}")
+            for attempt in outcome.decisive:
+                versions[name] = attempt.version or versions.get(name, "")
+                if attempt.run_class in _MEASURED and attempt.folder not in self._samples:
+                    self._samples[attempt.folder] = sample_of(name, size, folder, attempt)
+                sample = self._samples.get(attempt.folder)
+                if sample is not None:
+                    samples.append(sample)
+                if sample is None or attempt.run_class is RunClass.INVALID:
+                    why = attempt.reason if attempt.run_class not in _UNSURE else "no fault took hold"
+                    failures.append(f"{outcome.cell.name}, run {attempt.run}, {attempt.run_class}: {why}")
+        return Curve(
+            systems=self.systems,
+            versions={name: versions.get(name, "") for name in self.systems},
+            faults={name: failover_of(name).nemesis for name in self.systems},
+            partitions=self.partitions,
+            times=self.times,
+            samples=tuple(samples),
+            failures=tuple(failures),
+            took_s=night.spent_s,
+            started_at=night.started_at,
+            machine=night.machine,
+        )
+
+
+def sample_of(name: str, partitions: int, folder: Path, attempt: RunAttempt) -> FailoverSample | None:
+    """Read what one run tells of its failover; None when no fault took hold."""
+    failover = failover_of(name)
+    faults = [f for f in _rows(folder, attempt, FAULTS.name) if f["outcome"] == "installed" and f["ended_ns"]]
+    if not faults:
+        return None
+    fault = faults[0]
+    accepted = sorted(
+        row["completed_ns"]
+        for row in _rows(folder, attempt, OPERATIONS.name)
+        if row["f"] == failover.change and row["type"] == "ok"
+    )
+    gap_ns = longest_gap_ns(accepted, fault["began_ns"], fault["ended_ns"])
+    leaders = [
+        row["new_leader_after_ns"]
+        for row in _rows(folder, attempt, RECOVERY.name)
+        if row["fault_id"] == fault["fault_id"] and row["node"] is None
+    ]
+    logs = {
+        log.parent.name: log.read_text(encoding="utf-8", errors="replace")
+        for log in (folder / attempt.folder).glob(f"*/*/nodes/*/{SERVER_LOG}")
+    }
+    return FailoverSample(
+        system=name,
+        partitions=partitions,
+        run=attempt.folder,
+        ended=tuple(fault["nodes"]),
+        change_s=None if gap_ns is None else gap_ns / 1e9,
+        leader_s=next((after_ns / 1e9 for after_ns in leaders if after_ns is not None), None),
+        load_s=load_time_s(failover.loading, logs, fault["leader"]),
+    )
+
+
+def longest_gap_ns(accepted: Sequence[int], from_ns: int, to_ns: int) -> int | None:
+    """Return the longest time between two acceptances that lies at least partly in the interval.
+
+    None when no acceptance precedes the interval, or none follows its beginning.
+    """
+    before = [at for at in accepted if at <= from_ns]
+    after = [at for at in accepted if at > from_ns]
+    if not before or not after:
+        return None
+    within = [before[-1], *(at for at in after if at < to_ns), *[at for at in after if at >= to_ns][:1]]
+    return max(later - earlier for earlier, later in pairwise(within))
+
+
+def _rows(folder: Path, attempt: RunAttempt, table: str) -> Iterator[dict[str, Any]]:
+    paths = sorted((folder / attempt.folder).glob(f"*/*/{FACTS}/{table}.parquet"))
+    try:
+        yield from pyarrow.parquet.read_table(paths[-1]).to_pylist() if paths else ()
+    except (OSError, pyarrow.ArrowException):
+        return
