@@ -1,5 +1,6 @@
 """The files of a museum's night: museum.json, museum.md, junit.xml; each is written whole, also while it runs."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +34,7 @@ SIGNS: Final = {
     ExhibitState.UNKNOWN: "?",
     ExhibitState.SKIPPED: "·",
 }
+_DONE: Final = ExhibitState.REPRODUCED
 _ENDINGS: Final = {
     ExhibitState.FALSE_ALARM: NotPassed.FAILURE,
     ExhibitState.LOST: NotPassed.FAILURE,
@@ -63,9 +65,9 @@ class MuseumDocuments:
 
 def sentence(results: Sequence[ExhibitOutcome]) -> str:
     """ "30 of 36 exhibits reproduced, 1 lost, 5 skipped"."""
-    parts = [f"{_count(results, ExhibitState.REPRODUCED)} of {counted(len(results), 'exhibit')} reproduced"]
-    others = [state for state in ExhibitState if state is not ExhibitState.REPRODUCED]
-    return ", ".join([*parts, *(f"{n} {state}" for state in others if (n := _count(results, state)))])
+    states = Counter(each.state for each in results)
+    others = [f"{states[state]} {state}" for state in ExhibitState if states[state] and state is not _DONE]
+    return ", ".join([f"{states[_DONE]} of {counted(len(results), 'exhibit')} reproduced", *others])
 
 
 def document(night: Night, results: Sequence[ExhibitOutcome]) -> dict[str, Any]:
@@ -85,8 +87,7 @@ def document(night: Night, results: Sequence[ExhibitOutcome]) -> dict[str, Any]:
                 "known": each.exhibit.known,
                 "state": each.state.value,
                 "reason": each.reason,
-                "first_commit": each.commits[0] if each.commits else "",
-                "last_commit": each.commits[-1] if each.commits else "",
+                "first_and_last_commit": each.commits,
                 "bug": _tally(each.bug),
                 "control": _tally(each.control),
             }
@@ -99,7 +100,7 @@ def page(night: Night, results: Sequence[ExhibitOutcome]) -> str:
     """The page for people: a row for each exhibit."""
     rows = [
         f"| {SIGNS[each.state]} {each.state} | {each.exhibit.id} | {each.exhibit.system} {each.exhibit.affected} | "
-        f"{_cell(each.bug)} | {_cell(each.control)} | {', '.join(_ends(each.commits))} | {_plain(each.reason)} |"
+        f"{_cell(each.bug)} | {_cell(each.control)} | {', '.join(each.commits)} | {_plain(each.reason)} |"
         for each in results
     ]
     head = ["| state | exhibit | release | bug | control | first and last commit | |", "| --- " * 7 + "|"]
@@ -141,17 +142,13 @@ def junit_of(night: Night, results: Sequence[ExhibitOutcome]) -> str:
                 classname=f"fencepost.{night.campaign}.{each.exhibit.system}",
                 name=each.exhibit.id,
                 ended=_ENDINGS.get(each.state),
-                message="" if each.state is ExhibitState.REPRODUCED else each.reason,
+                message="" if each.state is _DONE else each.reason,
                 kind=each.state.value,
-                output=each.reason if each.state is ExhibitState.REPRODUCED else "",
+                output=each.reason if each.state is _DONE else "",
                 properties={"report": shown[-1].report} if shown else {},
             )
         )
     return junit_xml([suite_of(night, sentence(results), cases, night.spent_s)], night.spent_s)
-
-
-def _count(results: Sequence[ExhibitOutcome], state: ExhibitState) -> int:
-    return sum(each.state is state for each in results)
 
 
 def _tally(tally: Tally) -> dict[str, Any]:
@@ -168,10 +165,6 @@ def _tally(tally: Tally) -> dict[str, Any]:
 def _cell(tally: Tally) -> str:
     undecided = f", {tally.undecided} undecided" if tally.undecided else ""
     return f"{rate_in_words(tally.rate)}{undecided}"
-
-
-def _ends(commits: Sequence[str]) -> list[str]:
-    return [*commits[:1], *commits[1:][-1:]]
 
 
 def _plain(text: str) -> str:

@@ -45,7 +45,7 @@ from fencepost.harness.plugins import registry
 #: The file of a system with its exhibits.
 FILE: Final = "museum.toml"
 FORMAT: Final = 1
-#: A bug that stays unseen in so many runs is lost, or too rare for a museum.
+#: A bug is tried so often at most.
 TRIES_MAX: Final = 10
 #: A bug is lost when its silence would be this unlikely at its measured rate.
 _LOST_AT: Final = 0.05
@@ -105,12 +105,14 @@ class Exhibit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def control_rate(self) -> Rate:
         return sum((Rate(*each.control) for each in self.measured), Rate(0, 0))
 
+    def is_lost_after(self, runs: int) -> bool:
+        """Whether so many runs without it are unlikely at its measured rate; never where none was measured."""
+        return bool(self.bug_rate.seen) and chance_unseen(self.bug_rate, runs) <= _LOST_AT
+
     @property
     def tries(self) -> int:
-        """After so many runs without it the bug is lost: by its measured rate such a silence is unlikely."""
-        rate = self.bug_rate
-        tries = range(1, TRIES_MAX)
-        return next((n for n in tries if rate.seen and chance_unseen(rate, n) <= _LOST_AT), TRIES_MAX)
+        """So many runs are made at most, until it shows."""
+        return next((runs for runs in range(1, TRIES_MAX) if self.is_lost_after(runs)), TRIES_MAX)
 
     def is_shown_by(self, guarantee: str, anomaly: str) -> bool:
         """Whether this is the exhibit's fingerprint: its guarantee, and one of its anomalies."""
@@ -200,6 +202,5 @@ def _refuse_incomplete(source: TomlFile, number: int, each: Exhibit) -> None:
         missing = "guarantee" if not each.guarantee else "control"
         raise source.error(["exhibit", number], f"it has no {missing}", "or say in `unjudged` why no verdict shows it")
     if not each.fixed and not each.cause_away:
-        raise source.error(
-            ["exhibit", number], "there is no fixed release, and its control takes nothing away", "write cause_away"
-        )
+        rule = "there is no fixed release, and its control takes nothing away"
+        raise source.error(["exhibit", number], rule, "write cause_away")

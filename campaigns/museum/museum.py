@@ -1,7 +1,7 @@
 """A museum's night: two cells for each exhibit, which of their runs are still needed, and what they came to.
 
 A bug counts as reproduced only if its own fingerprint showed in some run and its control was decided for the same
-guarantee without it. It is lost when as many runs as its measured rate demands were decided and none showed it. A run
+guarantee without it. It is lost when so many runs without it are unlikely at the rate that was measured before. A run
 in which the guarantee was not decided counts for nothing and is told apart.
 """
 
@@ -89,14 +89,13 @@ class ExhibitOutcome(msgspec.Struct, frozen=True, kw_only=True):
     control: Tally = Tally()
     earlier: Tally = Tally()
     missing: str = ""
-    tries: int = 1
 
     @property
     def commits(self) -> list[str]:
-        """The commits of fencepost that found it, oldest first: as its file has them, then those of earlier nights."""
+        """The first and the last commit of fencepost that found it, by its file, earlier nights and this one."""
         recorded = [each.commit for each in self.exhibit.measured if each.bug[0]]
-        shown = [each.commit for each in (self.earlier + self.bug).shown]
-        return [commit for commit in dict.fromkeys(recorded + shown) if commit]
+        commits = [commit for commit in (*recorded, *(s.commit for s in (self.earlier + self.bug).shown)) if commit]
+        return list(dict.fromkeys(commits[:1] + commits[-1:]))
 
     @property
     def state(self) -> ExhibitState:
@@ -106,7 +105,7 @@ class ExhibitOutcome(msgspec.Struct, frozen=True, kw_only=True):
             return ExhibitState.SKIPPED
         if self.bug.rate.seen:
             return ExhibitState.REPRODUCED if self.control.rate.runs else ExhibitState.UNKNOWN
-        return ExhibitState.LOST if self.bug.rate.runs >= self.tries else ExhibitState.UNKNOWN
+        return ExhibitState.LOST if self.exhibit.is_lost_after(self.bug.rate.runs) else ExhibitState.UNKNOWN
 
     @property
     def reason(self) -> str:
@@ -117,13 +116,15 @@ class ExhibitOutcome(msgspec.Struct, frozen=True, kw_only=True):
             case ExhibitState.SKIPPED:
                 return self.missing
             case ExhibitState.LOST:
-                return f"the fingerprint showed in none of {self.bug.rate.runs} runs, {self.tries} were to show it"
+                return (
+                    f"the fingerprint showed in none of {self.bug.rate.runs} runs; measured was {self.exhibit.bug_rate}"
+                )
             case ExhibitState.REPRODUCED:
                 return f"{self.bug.rate}; control {self.control.rate}{self._apart()}"
             case ExhibitState.UNKNOWN:
                 if self.bug.rate.seen:
                     return f"{self.bug.rate}; its control was never decided{self._apart()}"
-                return f"{self.bug.rate.runs} of {self.tries} runs are there, and none shows it{self._apart()}"
+                return f"none of {self.bug.rate.runs} runs shows it, which is no proof at its rate{self._apart()}"
 
     def _apart(self) -> str:
         parts = {"of the bug": self.bug.undecided, "of the control": self.control.undecided}
@@ -217,7 +218,6 @@ def outcomes(
                 control=tally_of(night, each.control, each.exhibit.as_control(), read),
                 earlier=earlier.get(each.exhibit.id, Tally()),
                 missing=each.missing or refused,
-                tries=museum.times or each.exhibit.tries,
             )
         )
     return tuple(result)
