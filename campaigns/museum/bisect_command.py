@@ -30,7 +30,7 @@ from fencepost.harness.plugins import registry
 
 EXAMPLES = (
     HelpExample(
-        "fencepost bisect etcd-single-member --bad 3.5.1 --good 3.5.8",
+        "fencepost bisect etcd-single-member --bad 3.5.1 --good 3.5.13",
         "Which release repaired it, and which had it last",
     ),
     HelpExample("fencepost bisect etcd-loses-writes --bad 3.5.1 --good 3.5.4 --budget 2h", "One that shows rarely"),
