@@ -36,7 +36,7 @@ from fencepost.harness.history import Claim, Clock, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from fencepost.harness.runtime.provider import Served
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, SessionBound, Standing
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, ResumeBound, SessionBound, Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +95,18 @@ class ReportedTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaState:
+    """What one node alone holds. `entries` have a text for each key, by which two nodes agree: value, version.
+
+    `position` is how far it has applied its log, None where nobody can tell. States of one `subject` are copies.
+    """
+
+    entries: Mapping[str, str]
+    position: int | None = None
+    subject: str = "store"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WatchKinds:
     """How sessions listen for changes of data (`harness.coordination.Watchable`)."""
 
@@ -146,6 +158,10 @@ class BaseSystem(ABC, Generic[S]):
     raise_features: Callable[[Sequence[Place], str], Awaitable[str]] | None = None
     #: Asks this node alone what its clock shows; None where it does not report that clock. Raises OSError, ValueError.
     reported_time: Callable[[Place, Clock], Awaitable[ReportedTime | None]] | None = None
+    #: Reads what this node alone holds, by its own answer. Raises anything without one; the caller sets a limit.
+    replica_states: Callable[[Place], Awaitable[Sequence[ReplicaState]]] | None = None
+    #: By when clients are served again after the last fault.
+    resume_bound: Callable[[S], ResumeBound] | None = None
     #: Reads the log in a node's kept data; None when there is none. Raises OSError, EOFError, ValueError and
     #: tarfile.TarError for data that cannot be read.
     read_log: Callable[[Path, str], NodeLog | None] | None = None
@@ -213,7 +229,9 @@ PARTS: Final[Mapping[str, str]] = {
     "move-leadership": "Its leader hands its leadership over on request; that of other systems must be ended.",
     "raise-features": "Its cluster keeps the features of the old release until an operator raises them.",
     "read-log": "Its replicated log can be read from the disks of its nodes after a run.",
+    "replica-states": "What each of its nodes alone holds can be read, and is compared at the end of every run.",
     "reported-time": "Its servers report what their clocks show.",
+    "resume-bound": "Its own time-outs say by when it serves again once no fault is left.",
     "session-bound": "It has nodes that keep a session, and states by when one that reports to nobody is fenced.",
     "settings": "Its servers take settings by their own names (`--set`).",
     "startup-archive": "Its packaged release starts faster from an archive, which set-up makes when it resolves that"

@@ -184,6 +184,24 @@ class LogEvent(BaseEvent, frozen=True, tag="log"):
     topic: str | None = None
 
 
+class ReplicaEvent(BaseEvent, frozen=True, tag="replica"):
+    """What one node alone holds of `subject`, read after the load; it was the same from `asked_ns` until `time_ns`.
+
+    Without a key `value` is a digest of everything, None where it could not be read (`detail` says why). Where nodes
+    differ, a row for each differing key has the digest of what the node holds there, None where it lacks the key.
+    `position` is how far the node says that it has applied its log; only nodes at one position must hold the same.
+    """
+
+    node: str
+    incarnation: int
+    asked_ns: int
+    subject: str
+    key: str | None = None
+    value: str | None = None
+    position: int | None = None
+    detail: str | None = None
+
+
 class AttemptEvent(BaseEvent, frozen=True, tag="attempt"):
     """A log says that a node tried to act as a leader and was refused; `time_ns` is when the line was read.
 

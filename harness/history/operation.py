@@ -19,7 +19,15 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.history.effects import AttemptEvent, BaseEvent, CatchUpEvent, Effects, EpochEvent, LogEvent
+from fencepost.harness.history.effects import (
+    AttemptEvent,
+    BaseEvent,
+    CatchUpEvent,
+    Effects,
+    EpochEvent,
+    LogEvent,
+    ReplicaEvent,
+)
 
 #: Processes below zero are the harness's own; clients count from 0.
 NEMESIS_PROCESS: Final = -1
@@ -281,6 +289,7 @@ Event = (
     | CatchUpEvent
     | LogEvent
     | AttemptEvent
+    | ReplicaEvent
     | ClockEvent
     | PhaseEvent
     | SampleEvent

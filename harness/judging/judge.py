@@ -77,6 +77,8 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound and system.lease_bound(resolved.system_options),
         sessions=system.session_bound and system.session_bound(resolved.members, resolved.system_options),
+        resume=system.resume_bound and system.resume_bound(resolved.system_options),
+        effect_free=tuple(sorted(resolved.workload.effect_free)),
         subjects=system.profile.subjects,
         vocabulary=system.profile.vocabulary,
         budget=plan.budget,
@@ -157,6 +159,7 @@ def checkers_of(resolved: ResolvedPlan) -> tuple[str, ...]:
     return (
         *resolved.workload.checkers(resolved.system, resolved.options),
         *((_OF_LEADERS,) if resolved.system.profile.subjects else ()),
+        *registry.END_CHECKERS,
         *registry.run_checkers(resolved.plan.system),
         COVERAGE,
     )

@@ -41,6 +41,8 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
         *("log-committed-reads", "log-durable", "log-leader-epochs", "log-no-duplicates", "log-offsets-stable"),
         *("log-order", "appends-need-replicas", "log-no-duplicates-without-idempotence"),
     ),
+    "replicas": ("replicas-agree",),
+    "resumption": ("leader-elected", "reads-resume", "writes-resume"),
     "zombie-brokers": ("zombie-broker-does-not-act",),
     "leadership": ("groups-keep-their-size", "leader-self-fencing", "superseded-leader-does-not-act"),
 }
@@ -92,7 +94,7 @@ def _has_judged(system: System, workload: Workload[Any], guarantee: str, given: 
     options = workload_options(workload, system, given)
     judges = {**JUDGES, **offers.targets("judges")}
     # Every run has these judged, whatever its workload.
-    always = ("leadership", *registry.run_checkers(system.profile.name))
+    always = ("leadership", *registry.END_CHECKERS, *registry.run_checkers(system.profile.name))
     if any(guarantee in judges.get(checker, ()) for checker in always):
         return True
     if guarantee == _ONE_LEADER:

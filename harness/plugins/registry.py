@@ -67,11 +67,16 @@ _CHECKERS: Final = {
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
     "log": "fencepost.checkers.log:check",
+    "replicas": "fencepost.checkers.replicas:check",
+    "resumption": "fencepost.checkers.resumption:check",
     "session-order": "fencepost.checkers.storage.sessions:check",
     "set": "fencepost.checkers.storage.sets:check",
     "watch": "fencepost.checkers.watches:check",
     "zombie-brokers": "fencepost.checkers.log.zombie_leaders:check",
 }
+
+#: Judge how every run ends, whatever its workload.
+END_CHECKERS: Final = ("replicas", "resumption")
 
 #: Built-in models, each judged by `checkers.objects.judging` under its name.
 OBJECTS: Final = (

@@ -33,6 +33,7 @@ from fencepost.harness.history import (
     OpEvent,
     Outcome,
     PhaseEvent,
+    ReplicaEvent,
     SampleEvent,
     log_of,
 )
@@ -163,6 +164,9 @@ def event(item: Event) -> str:
             what = item.f if item.key is None else f"{item.f} {item.key}"
             under = "" if item.epoch is None else f" under epoch {item.epoch}"
             return f"{item.source}: {item.node} tried {what}{under}, refused: {item.error}"
+        case ReplicaEvent():
+            where = "" if item.key is None else f" at {item.key}"
+            return f"{item.node} holds of its {item.subject}{where}: {item.value or item.detail or 'nothing'}"
         case PhaseEvent():
             return f"phase {item.phase} begins"
         case MigrationEvent():

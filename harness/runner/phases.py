@@ -20,6 +20,7 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.beside import EarlyEnd
 from fencepost.harness.runner.faults import ScheduleFile
 from fencepost.harness.runner.observer import Observers
+from fencepost.harness.runner.replicas import record_replicas
 from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runner.telling import tell
 from fencepost.harness.runner.watch import CALM_NS, LOOK_S, LoadWatch
@@ -160,6 +161,7 @@ class RunPhases:
         nodes = len(self._servers.client_nodes)
         generator: Generator = checked.workload.final_generator(checked.options, nodes)
         await self._interpreter.run(time_limit(length_ns, generator))
+        await record_replicas(self._servers, stopped=self._end.stop.is_set)
 
     def _begin(self, phase: PhaseName, length_ns: int | None) -> None:
         self._phase = phase

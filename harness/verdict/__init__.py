@@ -376,6 +376,18 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.bound_ns is None else judged_limit_ns(self.bound_ns)
 
 
+class ResumeBound(msgspec.Struct, frozen=True, kw_only=True):
+    """How long after the last fault was healed a leader leads and clients are served, by the system's time-outs."""
+
+    bound_ns: int
+    source: str
+
+    @property
+    def limit_ns(self) -> int:
+        """Time from which on nobody waits any longer: half as much again as the bound, and a second."""
+        return judged_limit_ns(self.bound_ns)
+
+
 class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lease may outlive its time to live, by the system's own rules, while the cluster is undisturbed.
 
@@ -434,6 +446,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     leadership: LeadershipBound | None = None
     leases: LeaseBound | None = None
     sessions: SessionBound | None = None
+    resume: ResumeBound | None = None
+    #: The workload's functions that change nothing; None where nobody says which.
+    effect_free: tuple[str, ...] | None = None
     subjects: tuple[str, ...] = ()
     vocabulary: Vocabulary = Vocabulary()
     budget: SearchBudget = SearchBudget()

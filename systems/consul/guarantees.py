@@ -7,7 +7,7 @@ from typing import Final
 
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing
 from fencepost.systems.consul.options import ELECTION, LEASE, ConsulOptions, MembersBy
 
 _DOCS: Final = "developer.hashicorp.com/consul"
@@ -70,4 +70,12 @@ def lease_bound(options: ConsulOptions) -> LeaseBound:
         source="session_ttl.go: SessionTTLMultiplier is 2, initializeSessionTimers at each election; plus 1 s to commit"
         " the end",
         clocks=(Clock.MONOTONIC,),
+    )
+
+
+def resume_bound(options: ConsulOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    return ResumeBound(
+        bound_ns=6 * options.raft_multiplier * ELECTION,
+        source="hashicorp/raft: a server stands after one to two HeartbeatTimeouts without a leader; three attempts",
     )

@@ -10,12 +10,12 @@ from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Interface, ReadMode, WatchMode
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import Vocabulary
-from fencepost.systems.consul import agent, configuration, upgrades
+from fencepost.systems.consul import agent, configuration, replicas, upgrades
 from fencepost.systems.consul.agent import ConsulQuestion
 from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.configuration import CLIENT_PORT
-from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, unpromised
+from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, resume_bound, unpromised
 from fencepost.systems.consul.options import ConsulOptions, MembersBy
 from fencepost.systems.consul.releases import RELEASES
 from fencepost.systems.consul.settings import SETTINGS
@@ -62,6 +62,8 @@ class Consul(BaseSystem[ConsulOptions]):
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.MERGED,), resumes=False, keys_together=True)
     leadership = staticmethod(leadership_bound)
+    resume_bound = staticmethod(resume_bound)
+    replica_states = staticmethod(replicas.read)
     lease_bound = staticmethod(lease_bound)
     unpromised = staticmethod(unpromised)
     move_leadership = staticmethod(agent.move_leadership)

@@ -9,7 +9,7 @@ from typing import Final
 from fencepost.harness.contract.guarantees import source_of
 from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing
 from fencepost.systems.etcd.options import EtcdOptions
 
 GUARANTEES: Final = Path(__file__).with_name("guarantees.toml")
@@ -55,3 +55,12 @@ def unpromised(settings: Settings, options: object) -> dict[str, str]:
         return {}
     reason = "unsafe-no-fsync=true acknowledges writes that are on no disk (etcd --help: unsafe, will cause data loss)"
     return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes"), reason)
+
+
+def resume_bound(options: EtcdOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    return ResumeBound(
+        bound_ns=6 * options.election,
+        source="raft.Config.ElectionTick: a member stands after one to two election time-outs without a leader; "
+        "three attempts",
+    )

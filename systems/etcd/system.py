@@ -10,7 +10,7 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
-from fencepost.harness.contract.system import BaseSystem, Question, ReportedTime, WatchKinds
+from fencepost.harness.contract.system import BaseSystem, Question, ReplicaState, ReportedTime, WatchKinds
 from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ClientSession, Interface, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
@@ -20,7 +20,7 @@ from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.etcd import configuration, reported_version
 from fencepost.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.systems.etcd.fenced_attempts import ATTEMPTED
-from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
+from fencepost.systems.etcd.guarantees import GUARANTEES, leadership_bound, lease_bound, resume_bound, unpromised
 from fencepost.systems.etcd.options import EtcdOptions
 from fencepost.systems.etcd.releases import RELEASES
 from fencepost.systems.etcd.settings import REFUSED, SETTINGS
@@ -78,6 +78,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=True)
     leadership = staticmethod(leadership_bound)
+    resume_bound = staticmethod(resume_bound)
     lease_bound = staticmethod(lease_bound)
     unpromised = staticmethod(unpromised)
     versions = Versions(
@@ -125,6 +126,11 @@ class Etcd(BaseSystem[EtcdOptions]):
         from fencepost.systems.etcd.question import EtcdQuestion
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))
+
+    async def replica_states(self, place: Place) -> list[ReplicaState]:
+        from fencepost.systems.etcd import replicas
+
+        return await replicas.read(place)
 
     async def reported_time(self, place: Place, clock: Clock) -> ReportedTime | None:
         from fencepost.systems.etcd import server_clock

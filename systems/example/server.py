@@ -11,6 +11,8 @@ through the log as writes do. A leader that did not hear from a majority for two
     early-ack       the leader acknowledges what it appended before a majority has it
     keeps-leading   a leader that is cut off never steps down
     forgets         a node that starts again has forgotten its term, its vote and its log
+    skips           the last node leaves out every tenth write when it applies its log
+    stuck           a node that starts again never stands for election
     ends            the last node ends by itself, with exit status 10, a while after its first start
 """
 
@@ -29,11 +31,11 @@ from fencepost.systems.example.journal import Journal
 from fencepost.systems.example.lease_clock import LeaseClock
 from fencepost.systems.example.store import LEASE_COMMANDS, Answer, Command, ExampleStore
 
-DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends")
+DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends", "skips", "stuck")
 #: How long after its first start a node with the defect `ends` ends.
 _LIFE_S: Final = 6.0
 _ENDED: Final = 10
-_READS: Final = frozenset({"read", "members", "roster"})
+_READS: Final = frozenset({"read", "members", "roster", "dump"})
 _BATCH_MAX: Final = 100
 Message = dict[str, Any]
 
@@ -42,7 +44,8 @@ class Server:
     def __init__(self, name: str, peers: dict[str, tuple[str, int]], data: Path, election_s: float, defect: str):
         self._name, self._peers, self._election_s, self._defect = name, peers, election_s, defect
         self._journal = Journal(data / "journal.jsonl", keeps=defect != "forgets")
-        self._store = ExampleStore()
+        self._stands = defect != "stuck" or not self._journal.entries
+        self._store = ExampleStore(skips=defect == "skips" and name > max(peers, default=""))
         #: With `early-ack`: the store as it will be once a majority has the leader's whole log.
         self._ahead = ExampleStore()
         self._role, self._leader = "follower", ""
@@ -90,7 +93,7 @@ class Server:
             else:
                 for end in self._lease_clock.ends(now_s):
                     self._append(end)
-        elif now_s - self._quiet_from_s > self._patience_s:
+        elif self._stands and now_s - self._quiet_from_s > self._patience_s:
             self._journal.keep_vote(self._journal.term + 1, self._name)
             self._role, self._leader, self._votes = "candidate", "", {self._name}
             self._wait_again()
@@ -162,9 +165,8 @@ class Server:
     async def _answer_client(self, request: Message) -> Answer:
         command: Command = request["command"]
         if command["op"] == "who":
-            leads = self._role == "leader"
-            epoch, position = self._journal.term, self._store.position
-            return {"leads": leads, "epoch": epoch, "leader": self._leader, "position": position}
+            role = {"leads": self._role == "leader", "leader": self._leader}
+            return {**role, "epoch": self._journal.term, "position": self._store.position}
         if command["op"] in _READS and request.get("plain"):
             return self._store.read(command)
         if self._defect == "stale-reads" and self._reads_as and command["op"] in _READS:

@@ -16,9 +16,10 @@ LEASE_COMMANDS: Final = ("grant", "keep", "end")
 
 
 class ExampleStore:
-    """The state after the commands up to `position`."""
+    """The state after the commands up to `position`; one that `skips` leaves out every tenth command."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, skips: bool = False) -> None:
+        self._skips = skips
         self.position = 0
         self._values: dict[str, tuple[str, int]] = {}
         #: By lease: its time to live in milliseconds, and how often it was kept.
@@ -28,6 +29,8 @@ class ExampleStore:
     def apply(self, position: int, command: Command) -> Answer:
         """Apply the command at this index of the log; returns its reply."""
         self.position = position
+        if self._skips and position % 10 == 0:
+            command = {"op": "read"}
         op, key = command["op"], command.get("key", "")
         if op in LEASE_COMMANDS:
             return self._apply_to_lease(position, command)
@@ -71,7 +74,11 @@ class ExampleStore:
         return {"lease": lease, "ttl_ms": ttl_ms, "position": position}
 
     def read(self, command: Command) -> Answer:
-        """The reply of a read from the store as it is now."""
+        """The reply of a read from the store as it is now; that of "dump" has a text for each key."""
+        if command["op"] == "dump":
+            leases = {f"lease {lease}": f"kept {kept} times" for lease, (_, kept) in self.leases.items()}
+            values = {key: f"{value} at {at}" for key, (value, at) in self._values.items()}
+            return {"entries": values | leases, "position": self.position}
         if command["op"] == "members":
             name = command["key"] + "/"
             elements = sorted(int(key.removeprefix(name)) for key in self._values if key.startswith(name))

@@ -10,12 +10,12 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.contract.system import Answer, BaseReleases, BaseSystem, Question
+from fencepost.harness.contract.system import Answer, BaseReleases, BaseSystem, Question, ReplicaState
 from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing, Vocabulary
 from fencepost.systems.example.client import ExampleClient, ExampleQuestion, connect
 from fencepost.systems.example.options import ExampleOptions
 
@@ -83,6 +83,21 @@ class ExampleSystem(BaseSystem[ExampleOptions]):
             source="the leader looks for leases that are over every tenth of an election time-out; plus 1 s to commit",
             clocks=(Clock.MONOTONIC,),
         )
+
+    def resume_bound(self, options: ExampleOptions) -> ResumeBound:
+        return ResumeBound(
+            # A vote may be split, and be repeated after two time-outs at most.
+            bound_ns=options.election * 6,
+            source="a follower stands after one to two election time-outs without a leader; three attempts",
+        )
+
+    async def replica_states(self, place: Place) -> list[ReplicaState]:
+        line = await connect(*place.dial(CLIENT_PORT), _ATTEMPT_S)
+        try:
+            answer = await line.request({"command": {"op": "dump"}, "plain": True})
+        finally:
+            line.close()
+        return [ReplicaState(entries=answer["entries"], position=answer["position"])]
 
     async def ready(self, node: Node) -> bool:
         """Whether the node answers and knows a leader."""

@@ -5,7 +5,7 @@ from typing import Final
 
 from fencepost.harness.contract.guarantees import source_of
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.harness.verdict import LeadershipBound, ResumeBound, Standing
 from fencepost.systems.nats.options import NatsOptions
 
 GUARANTEES: Final = Path(__file__).with_name("guarantees.toml")
@@ -13,6 +13,8 @@ _SECOND_NS: Final = 1_000_000_000
 #: `lostQuorumInterval`, and the pause between two looks (`lostQuorumCheck`).
 _LOST_QUORUM_NS: Final = 10 * _SECOND_NS
 _LOOK_NS: Final = 10 * _SECOND_NS
+#: `maxElectionTimeout`.
+_ELECTION_NS: Final = 9 * _SECOND_NS
 
 
 def leadership_bound(options: NatsOptions, version: str = "") -> LeadershipBound:
@@ -23,4 +25,12 @@ def leadership_bound(options: NatsOptions, version: str = "") -> LeadershipBound
         standing=Standing.MEASURED,
         one_leader_per_epoch=True,
         clocks=(Clock.MONOTONIC,),
+    )
+
+
+def resume_bound(options: NatsOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    return ResumeBound(
+        bound_ns=2 * _ELECTION_NS,
+        source="raft.go: a replica stands after at most 9 s (maxElectionTimeout) without a leader; two attempts",
     )

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.contract.system import Answer
+from fencepost.harness.contract.system import Answer, ReplicaState
 from fencepost.harness.history import Claim
 from fencepost.harness.http import connection as http
 from fencepost.harness.runtime.node import Place
@@ -100,6 +100,19 @@ async def streams(place: Place) -> dict[str, str]:
         for account in (answer or {}).get("account_details") or ()
         for stream in account.get("stream_detail") or ()
     }
+
+
+async def replica_states(place: Place) -> list[ReplicaState]:
+    """How much each stream holds on this server alone: its sequences, messages and bytes. Raises NoAnswer."""
+    answer = await get(*place.dial(MONITOR_PORT), f"/jsz?acc={ACCOUNT}&streams=true")
+    return [
+        ReplicaState(
+            entries={name: str(stream["state"][name]) for name in ("first_seq", "last_seq", "messages", "bytes")},
+            subject=f"stream {stream['name']}",
+        )
+        for account in (answer or {}).get("account_details") or ()
+        for stream in account.get("stream_detail") or ()
+    ]
 
 
 async def stream_group(place: Place) -> str | None:

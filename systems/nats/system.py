@@ -18,7 +18,7 @@ from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.nats import configuration, raftz
 from fencepost.systems.nats.client import SESSIONS
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
-from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound
+from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound, resume_bound
 from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.move_leadership import move_leader
 from fencepost.systems.nats.options import NatsOptions
@@ -61,6 +61,8 @@ class Nats(BaseSystem[NatsOptions]):
     guarantees = GUARANTEES
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=False)
     leadership = staticmethod(leadership_bound)
+    resume_bound = staticmethod(resume_bound)
+    replica_states = staticmethod(raftz.replica_states)
     # Every change is allowed: servers of 2.10 and later form one cluster, and read each other's files.
     versions = Versions(reported=_reported_version)
     member_changes = MemberChanges(

@@ -5,7 +5,7 @@ What ZooKeeper promises stands in `guarantees.toml`.
 
 from fencepost.harness.contract.server_settings import Settings, value_of
 from fencepost.harness.history import Clock
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 
@@ -53,3 +53,12 @@ def unpromised(settings: Settings, options: object) -> dict[str, str]:
         return {}
     reason = "forceSync=no acknowledges writes that are on no disk (Administrator's Guide, Unsafe Options)"
     return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes", "session-order"), reason)
+
+
+def resume_bound(options: ZooKeeperOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    return ResumeBound(
+        bound_ns=(2 * options.sync_limit + options.init_limit) * options.tick,
+        source="Learner and Leader.lead: a lost leader is given up after syncLimit ticks, a new one is followed "
+        "within initLimit ticks; syncLimit ticks more for an attempt that fails",
+    )

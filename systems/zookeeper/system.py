@@ -17,11 +17,12 @@ from fencepost.systems.zookeeper import (
     configuration,
     health,
     membership,
+    replicas,
     reported_version,
     server_clock,
 )
 from fencepost.systems.zookeeper.client import SESSIONS
-from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, unpromised
+from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, resume_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
 from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.membership import ZooKeeperMembership
@@ -74,6 +75,8 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     watches = WatchKinds(modes=(WatchMode.PERSISTENT, WatchMode.ONE_SHOT), resumes=False, keys_together=True)
     leadership = staticmethod(leadership_bound)
+    resume_bound = staticmethod(resume_bound)
+    replica_states = staticmethod(replicas.read)
     lease_bound = staticmethod(lease_bound)
     unpromised = staticmethod(unpromised)
     # Every change is allowed: all known releases (3.6 to 3.9) have the same protocol and file format.

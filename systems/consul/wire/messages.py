@@ -75,7 +75,7 @@ class RaftConfiguration(msgspec.Struct, frozen=True, rename="pascal", gc=False):
 
 _ENCODE: Final = msgspec.json.Encoder()
 _OUTCOME: Final = msgspec.json.Decoder(_Outcome)
-_PAIRS: Final = msgspec.json.Decoder(list[Pair])
+PAIRS: Final = msgspec.json.Decoder(list[Pair])
 
 
 def transaction(*operations: TxnOperation) -> bytes:
@@ -95,7 +95,7 @@ def first_refusal(body: bytes) -> str:
 
 
 def pairs(body: bytes) -> list[Pair]:
-    return _PAIRS.decode(body)
+    return PAIRS.decode(body)
 
 
 def new_session(ttl_ms: int, lock_delay_ms: int) -> bytes:

@@ -36,6 +36,8 @@ def test_without_a_defect_it_is_valid(tmp_path: Path) -> None:
         ("stale-reads", "partition:leader", "register", "20s", "linearizable"),
         ("early-ack", "partition:leader", "register", "8s", "linearizable"),
         ("keeps-leading", "partition:leader:for=9s", "register", "20s", "leader-self-fencing"),
+        ("skips", "kill", "register", "8s", "replicas-agree"),
+        ("stuck", "kill:all", "register", "8s", "writes-resume"),
         ("forgets", "kill:all", "set", "10s", "no-lost-acknowledged-writes"),
     ],
 )

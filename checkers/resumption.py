@@ -1,0 +1,172 @@
+"""Whether a cluster serves again once its last fault is healed: leaders are elected, writes and reads succeed.
+
+A cluster that stays stuck violates no safety: without these rules its run would only lack its final reads. The bound is
+the system's own (`ResumeBound`), and is judged with room to spare. Clients are at rest while the cluster settles, so
+what counts is whether any request succeeds afterwards, or, if it does, for how long clients tried in vain before.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from fencepost.checkers.derived.clocks import TIMER, overlapping, stalls_of
+from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.derived.reigns import LeaderSample, statements
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
+from fencepost.harness.base.quantities import NEVER_NS
+from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
+from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Rows
+
+_NO_HEALING: Final = "no fault took hold and was healed, or nobody asked for anything after that"
+
+
+def _rule(guarantee: str, anomaly: str, tested: str) -> Rule:
+    return Rule(checker="resumption", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=_NO_HEALING)
+
+
+_WRITES: Final = _rule("writes-resume", "write-outage", "writes after the last fault was healed")
+_READS: Final = _rule("reads-resume", "read-outage", "reads after the last fault was healed")
+_LEADER: Final = _rule("leader-elected", "leader-outage", "answers on who leads, long after the last fault was healed")
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge writes, reads and leaders, each where the system states the guarantee."""
+    bound, healed_ns = facts.resume, _healed_ns(history)
+    verdicts = []
+    for rule, judge in ((_WRITES, _writes), (_READS, _reads), (_LEADER, _leaders)):
+        if facts.guarantee(rule.name) is None:
+            continue
+        findings: Sequence[Finding] = ()
+        chances: Rows = ()
+        if bound is not None and healed_ns is not None:
+            findings, chances = judge(history, facts, healed_ns, bound.limit_ns)
+        doubt = _doubt(history, facts, healed_ns) if findings else None
+        verdicts.append(
+            verdict(
+                facts,
+                rule.tally(() if doubt else findings, chances),
+                doubt=doubt,
+                untested=_NO_HEALING if bound is not None else "the system states no bound",
+            )
+        )
+    return verdicts
+
+
+def _healed_ns(history: History) -> int | None:
+    """When the last fault was healed; None where none took hold, or the run ended before all were healed."""
+    if history.healed_ns is None or not any(f.outcome is FaultOutcome.INSTALLED for f in history.faults):
+        return None
+    ends = [fault.ended_ns for fault in history.faults]
+    return history.healed_ns if None in ends else max(end for end in ends if end is not None)
+
+
+def _doubt(history: History, facts: Facts, healed_ns: int | None) -> Doubt | None:
+    """What else may have kept the cluster from serving: a fault that was never healed, or a harness that stalled."""
+    left = [f for f in history.faults if f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED]
+    if left:
+        return Doubt(Cause.UNDECIDED, f"nothing was served at the end, and {left[0].fault} was never healed")
+    stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), healed_ns or 0, history.end_ns)
+    if any(stall.what == TIMER for stall in stalls):
+        return Doubt(Cause.STALLED, "nothing was served at the end, and the harness stalled after the healing")
+    return None
+
+
+def _writes(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
+    free = facts.effect_free or ()
+    return _served(history, _WRITES, lambda o: o.f not in free, healed_ns, limit_ns)
+
+
+def _reads(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
+    free = facts.effect_free or ()
+    return _served(history, _READS, lambda o: o.f in free, healed_ns, limit_ns)
+
+
+def _served(
+    history: History, rule: Rule, counts: Callable[[Operation], bool], healed_ns: int, limit_ns: int
+) -> tuple[list[Finding], Rows]:
+    """Judge the operations after the healing, of the functions that had succeeded before."""
+    operations = [o for o in history.operations if counts(o)]
+    earlier = [o for o in operations if o.type is Outcome.OK and _end_ns(o) <= healed_ns]
+    worked = {o.f for o in earlier}
+    later = [o for o in operations if o.invoked_ns >= healed_ns and o.f in worked]
+    if not later:
+        return [], ()
+    good = [o for o in later if o.type is Outcome.OK]
+    served_ns = min(map(_end_ns, good), default=None)
+    vain = [o for o in later if o.type is not Outcome.OK and _end_ns(o) < (served_ns or NEVER_NS)]
+    if served_ns is None:
+        late = bool(vain) and max(map(_end_ns, vain)) - healed_ns > limit_ns
+    else:
+        late = served_ns - later[0].invoked_ns > limit_ns
+    if not late or not vain:
+        return [], rows(later) if good else ()
+    until = "the end of the run" if served_ns is None else seconds(served_ns)
+    steps = [
+        f"Every fault was healed by {seconds(healed_ns)}; the last success before was at "
+        f"{seconds(max(map(_end_ns, earlier)))}.",
+        f"From {seconds(later[0].invoked_ns)} until {until} {len(vain)} of {len(later)} requests "
+        f"({', '.join(sorted({o.f for o in vain}))}) were made in vain; the bound is judged from "
+        f"{duration(limit_ns)} on.",
+        *_by_node(vain),
+        *_last_leader(history),
+    ]
+    return [rule.finding(vain[0], vain[-1], steps=steps, from_ns=healed_ns)], rows(later)
+
+
+def _by_node(vain: Sequence[Operation]) -> Iterable[str]:
+    for node in dict.fromkeys(o.node for o in vain):
+        own = [o for o in vain if o.node == node]
+        yield f"{node}: {len(own)} requests, the last one ended with {own[-1].error or own[-1].type}."
+
+
+def _last_leader(history: History) -> Iterable[str]:
+    claims = [e for e in statements(history) if e.claims is Claim.YES]
+    if claims:
+        yield f"{claims[-1].node} was the last to claim that it leads, at {seconds(claims[-1].answered_ns)}."
+
+
+def _leaders(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
+    """Judge each subject that somebody led before: somebody claims to lead it once the bound has passed."""
+    findings, chances = [], list[int]()
+    for subject in facts.subjects:
+        answers = [e for e in statements(history) if e.subject == subject]
+        claims = [e for e in answers if e.claims is Claim.YES]
+        after = [e for e in answers if e.asked_ns >= healed_ns]
+        led = [e for e in claims if e.asked_ns >= healed_ns]
+        if not claims or not after:
+            continue
+        due = [e for e in after if e.asked_ns >= healed_ns + limit_ns]
+        late = bool(due) and not any(e.claims is Claim.YES for e in due)
+        if led or late:
+            chances += [e.index for e in (led or due)]
+        if late:
+            last = {e.node: e for e in due}
+            says = ", ".join(f"{node}: {_view(e)}" for node, e in sorted(last.items()))
+            steps = (
+                f"Every fault was healed by {seconds(healed_ns)}; {claims[-1].node} was the last to claim that it "
+                f"leads ({subject}), at {seconds(claims[-1].answered_ns)}.",
+                f"From {seconds(due[0].asked_ns)} until {seconds(due[-1].answered_ns)} nobody did. They said: {says}.",
+            )
+            shown = tuple(sorted({due[0].index, due[-1].index, claims[-1].index}))
+            findings.append(
+                _LEADER.finding(
+                    steps=steps,
+                    nodes=tuple(sorted(last)),
+                    events=shown,
+                    counted_by=due[-1].index,
+                    from_ns=healed_ns,
+                    to_ns=due[-1].answered_ns,
+                )
+            )
+    return findings, tuple(sorted(set(chances)))
+
+
+def _view(answer: LeaderSample) -> str:
+    if answer.claims is Claim.SILENT:
+        return "silent"
+    return f"takes {answer.leader} for the leader" if answer.leader else "knows no leader"
+
+
+def _end_ns(operation: Operation) -> int:
+    return NEVER_NS if operation.ended_ns is None else operation.ended_ns
