@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import row, rows
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest, row, rows
 from fencepost.checkers.derived.reigns import LeaderSample
 from fencepost.checkers.violations.finding import Doubt, Finding, Findings, describe, duration, few_of_each, rule
 from fencepost.harness.history import History, Operation

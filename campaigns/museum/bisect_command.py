@@ -34,6 +34,10 @@ EXAMPLES = (
         "Which release repaired it, and which had it last",
     ),
     HelpExample("fencepost bisect etcd-loses-writes --bad 3.5.1 --good 3.5.4 --budget 2h", "One that shows rarely"),
+    HelpExample(
+        "fencepost bisect etcd-single-member --bad 3.5.4 --good build/b --builds 3.5.4,build/a,build/b",
+        "Between builds of your own",
+    ),
 )
 
 
@@ -121,7 +125,7 @@ def releases_between(exhibit: Exhibit, good: str, bad: str, builds: Sequence[str
 @click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="Of all runs. Default: drawn.")
 @click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
 def command(exhibit: str, good: str, bad: str, builds: str, budget: str, seed: int | None, results: Path) -> int:
-    """Find the release in which a bug of the museum begins or ends.
+    """Find the release in which a bug begins or ends.
 
     Each release is run until the bug shows, or has stayed away so often that its measured rate is out of question;
     the next release is chosen by halving. Given again, it reads the earlier runs and goes on.

@@ -83,7 +83,7 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
 )
 @night_options("museum of the same exhibits")
 def command(only: str, times: int, resume: bool, as_json: bool, **flags: Any) -> int:
-    """Bring published bugs up again, each beside its control.
+    """Bring published bugs up again, with controls.
 
     A bug is reproduced when its own fingerprint shows and its control, a fixed release or the same plan without the
     cause, was tested and does not show it. An exhibit that this machine cannot run is skipped with the reason.

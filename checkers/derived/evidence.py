@@ -5,20 +5,26 @@ ended. A length of time has the two rows between which it lies, the earlier firs
 that it leaves out; a sum of lengths has such a pair for each. A moment has the row of that moment. So a reader who
 holds the rows can do the sum again.
 
+The newest that was known by a moment: of what became known one after the other, the greatest before it (`Newest`).
+
 Derive once: a fact that several checkers and tables need of one history is computed at its first use.
 
 Lengths of time are counted over intervals [from, to] in ns since the run began.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from itertools import accumulate
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
 
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict.figures import Rows, Traced, tally
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
+_Known = tuple[Any, int, T]
 
 
 def once(derivation: Callable[Concatenate[History, P], R]) -> Callable[Concatenate[History, P], R]:
@@ -99,3 +105,21 @@ def outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
             left.append((from_ns, min(start, to_ns)))
         from_ns = max(from_ns, end)
     return [*left, (from_ns, to_ns)] if from_ns < to_ns else left
+
+
+class Newest(Generic[T]):
+    """Answers about one thing, each with its rank and when it was known; of equal ranks the one that came first."""
+
+    def __init__(self, known: Iterable[_Known[T]]) -> None:
+        ordered = sorted(known, key=lambda each: each[1])
+        self._known_ns = [known_ns for _, known_ns, _ in ordered]
+        self._newest: Final[list[_Known[T]]] = list(accumulate(ordered, _newer))
+
+    def before(self, at_ns: int) -> T | None:
+        """Return the answer of the highest rank among those known before this moment; None without any."""
+        count = bisect_left(self._known_ns, at_ns)
+        return self._newest[count - 1][2] if count else None
+
+
+def _newer(one: _Known[T], other: _Known[T]) -> _Known[T]:
+    return one if one[0] >= other[0] else other

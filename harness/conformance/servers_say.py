@@ -6,9 +6,9 @@ from typing import Final
 from fencepost.harness.conformance.rows import SuiteRow, failed, not_applicable, passed
 from fencepost.harness.conformance.stage import CALL_S, HEALTHY_S, CallEnding, PendingCall, SuiteServers
 from fencepost.harness.contract.logs import BecameLeader
+from fencepost.harness.contract.releases import ask_version
 from fencepost.harness.contract.server_settings import same_value
 from fencepost.harness.contract.system import Answer
-from fencepost.harness.contract.versions import ask_version
 from fencepost.harness.history import Claim
 
 _LOOK_S: Final = 0.1

@@ -29,8 +29,8 @@ from fencepost.harness.contract.guarantees import read_guarantees
 from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile, S, SystemOptions
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.server_settings import NO_SETTINGS, ServerSettings, Settings
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ClientSession, WatchMode
 from fencepost.harness.history import Claim, Clock, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe

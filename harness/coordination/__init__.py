@@ -4,7 +4,7 @@ KIP-30 names four: `KeyValue` (storage.py), `Watchable` (listeners.py), and `Loc
 `Memberships` (election.py). `ListTransactions` reach several keys, and `Log` is append-only (storage.py). What only one
 system offers stands in its folder. `session.py` says what every connection owes its user, and how a request ends
 without a reply. `recipes.py` puts the interfaces that KIP-30 proposes on these requests; that of KIP-273 is in
-`kip_273.py`. A client of any system may stand on `connection.py`, and its error table on `outcomes.py`.
+`kip_273.py`. A client of any system may stand on `connection.py`, and its error table on `session.py`.
 """
 
 from fencepost.harness.coordination.election import (

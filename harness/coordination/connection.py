@@ -17,8 +17,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 from fencepost.harness.coordination.client_gate import create_connection
-from fencepost.harness.coordination.outcomes import CONNECTION_LOST, NOT_CONNECTED, Row
-from fencepost.harness.coordination.session import Indefinite, NotSent
+from fencepost.harness.coordination.session import CONNECTION_LOST, NOT_CONNECTED, Indefinite, NotSent, Row
 
 _LENGTH: Final = struct.Struct(">i")
 

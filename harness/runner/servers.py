@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
-from fencepost.harness.contract.versions import ask_version
+from fencepost.harness.contract.releases import ask_version
 from fencepost.harness.coordination import Definite, Indefinite, prepare
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent

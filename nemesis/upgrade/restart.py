@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.versions import Versions, ask_version
+from fencepost.harness.contract.releases import Versions, ask_version
 from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts

@@ -11,9 +11,9 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions, minor
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import BaseSystem, ReportedTime
-from fencepost.harness.contract.versions import Versions, minor
 from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.node import Layout, Node, Place

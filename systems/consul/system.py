@@ -5,8 +5,8 @@ from typing import Final
 
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, WatchKinds
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Interface, ReadMode, WatchMode
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import Vocabulary

@@ -9,7 +9,7 @@ Source: developer.hashicorp.com/consul/docs/upgrading/instructions.
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.versions import minor
+from fencepost.harness.contract.releases import minor
 
 _JUMP_MAX: Final = 2
 

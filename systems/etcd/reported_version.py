@@ -10,7 +10,7 @@ import json
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.versions import minor
+from fencepost.harness.contract.releases import minor
 from fencepost.harness.http.connection import ask as get
 
 _SOURCE: Final = "etcd.io/docs: Upgrading etcd clusters and applications"

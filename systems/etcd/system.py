@@ -10,8 +10,8 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, ReplicaState, ReportedTime, WatchKinds
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ClientSession, Interface, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts

@@ -9,8 +9,8 @@ from typing import Final
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, WatchKinds
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ReadMode, WatchMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place

@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, Final, TypeAlias
 
 from fencepost.harness.coordination import Definite, Indefinite, connection
-from fencepost.harness.coordination.outcomes import Row, outcome
+from fencepost.harness.coordination.session import Row, outcome
 
 #: bytes, an int, None, a Refusal or a list of these.
 Answer: TypeAlias = Any

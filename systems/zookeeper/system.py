@@ -6,8 +6,8 @@ from typing import Final
 from fencepost.harness.contract.logs import LogTable
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, ReportedTime, WatchKinds
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock
 from fencepost.harness.runtime.artifacts import Artifacts

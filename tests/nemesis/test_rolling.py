@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import System, leadership_of
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Skip, View

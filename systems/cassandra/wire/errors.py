@@ -14,8 +14,8 @@ service/paxos/Paxos.java.
 
 from typing import Final
 
-from fencepost.harness.coordination import Definite, Indefinite, outcomes
-from fencepost.harness.coordination.outcomes import Row
+from fencepost.harness.coordination import Definite, Indefinite, session
+from fencepost.harness.coordination.session import Row
 from fencepost.harness.history.operation import GaveUp
 from fencepost.systems.cassandra.wire.frames import CassandraError, Consistency
 
@@ -99,4 +99,4 @@ def outcome(error: CassandraError, *, conditional: bool) -> Definite | Indefinit
     row = TABLE.get(error.code)
     if row is UNAVAILABLE and conditional and error.consistency not in _OF_PAXOS:
         row = UNAVAILABLE_AT_COMMIT
-    return outcomes.outcome(row, f"cql-{error.code:04x}", error.text)
+    return session.outcome(row, f"cql-{error.code:04x}", error.text)

@@ -16,7 +16,7 @@ api.go and raft.go (ErrNotLeader, ErrLeadershipLost, ErrLeadershipTransferInProg
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.coordination.outcomes import Row, first_fit
+from fencepost.harness.coordination.session import Row, first_fit
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"

@@ -10,7 +10,7 @@ a proposal), server/etcdserver/apply.go (refusals after one).
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.coordination.outcomes import Row, first_fit
+from fencepost.harness.coordination.session import Row, first_fit
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"

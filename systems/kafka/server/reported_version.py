@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from fencepost.harness.contract.versions import minor
+from fencepost.harness.contract.releases import minor
 from fencepost.harness.runtime.node import Node
 
 #: A build without its properties says "unknown", which is no release.

@@ -39,7 +39,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.coordination.outcomes import Row
+from fencepost.harness.coordination.session import Row
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.logs import LogTable, epoch
 from fencepost.harness.contract.profile import Profile
+from fencepost.harness.contract.releases import Versions, minor
 from fencepost.harness.contract.server_settings import Settings
 from fencepost.harness.contract.system import Question
-from fencepost.harness.contract.versions import Versions, minor
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary

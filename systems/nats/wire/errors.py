@@ -11,7 +11,7 @@ what is checked before the proposal, and what when the message is stored), serve
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.coordination.outcomes import Row, outcome
+from fencepost.harness.coordination.session import Row, outcome
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"

@@ -11,7 +11,7 @@ Source: KeeperException.Code, PrepRequestProcessor and FinalRequestProcessor of 
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.coordination.outcomes import Row, outcome
+from fencepost.harness.coordination.session import Row, outcome
 
 #: Events of the connection.
 NOT_CONNECTED: Final = Row("not-connected", Definite, "no session was opened, so nothing was sent")

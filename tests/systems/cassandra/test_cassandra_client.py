@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
-from fencepost.harness.coordination.outcomes import Row
+from fencepost.harness.coordination.session import Row
 from fencepost.systems.cassandra.client import RowStorage
 from fencepost.systems.cassandra.elections import RowElections
 from fencepost.systems.cassandra.members import RowMemberships

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.contract import versions as other_versions
+from fencepost.harness.contract import releases as other_versions
+from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import System
-from fencepost.harness.contract.versions import Versions
 from fencepost.harness.judging.judge import version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan

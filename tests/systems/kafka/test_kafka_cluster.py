@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.coordination.outcomes import Row
+from fencepost.harness.coordination.session import Row
 from fencepost.systems.kafka.wire import errors
 from tests.lab_scenario import run_scenario
 from tests.systems.kafka.kafka_releases import needs

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent
-from fencepost.harness.coordination.outcomes import Row
+from fencepost.harness.coordination.session import Row
 from fencepost.systems.nats.client import NatsStorage
 from fencepost.systems.nats.wire import errors
 from tests.systems.nats.jetstream_script import Stream, connected, refusal, serving, speaking

@@ -18,8 +18,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import number_of, rows
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest, number_of, rows
 from fencepost.checkers.derived.positions import in_final
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import GivenOnce, NothingOlder, Rule, Statement, says, verdict

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest
 from fencepost.harness.history import History, Operation, Outcome
 
 _COMMITS: Final = frozenset({"offset-commit", "late-commit"})

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest
 from fencepost.checkers.derived.positions import by_key
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.systems.kafka.checkers.groups.members import completed_ns

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest
 from fencepost.checkers.derived.reigns import epoch_subject, reigns_of
 from fencepost.checkers.derived.servers import Risk
 from fencepost.harness.history import History, Operation, Outcome, Value

@@ -7,8 +7,7 @@ A change of unknown outcome may take effect late, and a forwarded one twice: onl
 from collections.abc import Iterator
 from typing import Final
 
-from fencepost.checkers.derived.evidence import number_of
-from fencepost.checkers.derived.newest import Newest
+from fencepost.checkers.derived.evidence import Newest, number_of
 from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import NothingOlder, Statement, verdict
 from fencepost.checkers.violations.finding import duration
