@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.base.errors import FencepostError, NodeNotReady, first_failure
+from fencepost.harness.base.errors import NodeNotReady, first_failure
 from fencepost.harness.conformance import nodes, requests, servers_say
 from fencepost.harness.conformance.declared import declarations, options
 from fencepost.harness.conformance.probes import probe_of
@@ -27,7 +27,7 @@ from fencepost.harness.runner.beside import Background, EarlyEnd
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers, open_servers
-from fencepost.harness.runner.telling import tell
+from fencepost.harness.runner.telling import tell, tell_failure
 
 #: A row that takes longer has failed: every wait inside has a deadline of its own.
 _ROW_S: Final = 180.0
@@ -42,11 +42,7 @@ def play(folder: str, wanted: Collection[str]) -> int:
         with asyncio.Runner() as runner:
             runner.run(_play(Path(folder), played(wanted)))
     except Exception as error:
-        if not isinstance(error, FencepostError):
-            traceback.print_exc()
-        failure = first_failure(error)
-        tell("error", message=failure.message, hint=failure.hint)
-        return int(failure.exit_code)
+        return tell_failure(error)
     return 0
 
 

@@ -16,15 +16,14 @@ from fencepost.harness.conformance.documents import JUNIT, ROWS_FILE, junit_of
 from fencepost.harness.conformance.probes import probed
 from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow, failed, not_applicable, passed, played
 from fencepost.harness.faults.schedule import NONE
-from fencepost.harness.plan import write_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plan import Plan, write_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RunRecord
 from fencepost.harness.run.execute import facts_before_start, made_ready
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.linux.supervisor import start
-from fencepost.harness.testing.cluster import cluster_plan
 
 _MEMBERSHIP: Final = "membership"
 _CLOSE_S: Final = 60.0
@@ -58,8 +57,22 @@ def suite_plan(keys: Mapping[str, Any]) -> CheckedPlan:
     fitting = {workload.protocol: name for name, workload in reversed(registry.workloads().items())}
     workload = next((fitting[kind] for kind in probed() if kind in fitting and kind in system.profile.interfaces), None)
     with contextlib.suppress(UsageError):
-        return cluster_plan({**given, "nemesis": _MEMBERSHIP}, seed=1, workload=workload or "")
-    return cluster_plan({**given, "nemesis": NONE}, seed=1, workload=workload or "")
+        return _checked({**given, "nemesis": _MEMBERSHIP}, workload)
+    return _checked({**given, "nemesis": NONE}, workload)
+
+
+def _checked(given: Mapping[str, Any], workload: str | None) -> CheckedPlan:
+    """The plan with this workload, or with the first one that this system supports; raises UsageError."""
+    offered, refused = registry.system(given["system"]).profile.interfaces, list[UsageError]()
+    names = [name for name, kind in registry.workloads().items() if kind.protocol in offered]
+    for name in names if workload is None else [workload]:
+        try:
+            return check_plan(msgspec.convert({"seed": 1, **given, "workload": name}, Plan))
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the cluster of the suite: {error}", hint="the keys are those of a plan file") from None
+        except UsageError as error:
+            refused.append(error)
+    raise refused[0]
 
 
 def play_suite(

@@ -91,17 +91,13 @@ class Observers:
         """Return the exception that ended an observer, if any: a defect of the harness, not silence of the node."""
         return next((t.exception() for t in self._tasks if t.done() and not t.cancelled() and t.exception()), None)
 
-    def leader(self, since_ns: int = -1) -> tuple[str | None, int | None]:
-        """Return the node that last claimed to lead in the highest epoch, and that epoch; (None, None) if none does.
-
-        Args:
-            since_ns: count only answers to questions that were asked at this time of the run or later.
-        """
+    def leader(self) -> tuple[str | None, int | None]:
+        """Return the node that last claimed to lead in the highest epoch, and that epoch; (None, None) if none does."""
         now_ns = self._recorder.now_ns()
         claims = [
             (latest.epoch if latest.epoch is not None else -1, latest.answered_ns, name)
             for name, latest in self._latest.items()
-            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS and latest.asked_ns >= since_ns
+            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS
         ]
         if not claims:
             return None, None

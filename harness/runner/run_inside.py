@@ -2,19 +2,15 @@
 
 import asyncio
 import signal
-import traceback
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import FencepostError, HarnessError, first_failure
+from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.history import (
-    DISK_FULL,
-    STOPPED_EARLY,
-)
+from fencepost.harness.history import DISK_FULL, STOPPED_EARLY
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.plan.checked_plan import Prepared
@@ -27,7 +23,7 @@ from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.phases import RunPhases
 from fencepost.harness.runner.servers import Servers, open_servers
-from fencepost.harness.runner.telling import tell
+from fencepost.harness.runner.telling import tell, tell_failure
 
 _CONNECT_TIMEOUT_S: Final = 2.0
 _OPEN_TIMEOUT_S: Final = 2.5
@@ -40,11 +36,7 @@ def run_folder(folder: str) -> int:
     try:
         loop.run_until_complete(_conduct(path))
     except Exception as error:
-        if not isinstance(error, FencepostError):
-            traceback.print_exc()
-        failure = first_failure(error)
-        tell("error", message=failure.message, hint=failure.hint, exit_code=int(failure.exit_code))
-        return int(failure.exit_code)
+        return tell_failure(error)
     finally:
         loop.close()
     tell("done")

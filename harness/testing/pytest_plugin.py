@@ -14,18 +14,8 @@ is held to its expectation before the body of the test runs. What the harness co
 A file of known issues (`--fencepost-known`, or `fencepost_known` in the configuration) turns a violation that it covers
 into an expected failure, until the issue expires. `known="LINK"` in the marker names the issue that this test must
 show: a run without it fails, so that a fixed bug does not stay on the list.
-
-The fixture `cluster` gives a test the running cluster of its marker instead: no workload, no verdict, the test's own
-questions.
-
-    @pytest.mark.fencepost(system="etcd")
-    def test_another_node_leads(cluster):
-        before = cluster.leader()
-        with cluster.fault("partition:leader"):
-            assert cluster.leader(other_than=before) != before
 """
 
-import contextlib
 import datetime
 import random
 import zlib
@@ -36,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pytest
 
 if TYPE_CHECKING:
-    from fencepost.harness.testing.cluster import TestCluster
     from fencepost.harness.testing.one_run import FinishedRun
 
 T = TypeVar("T")
@@ -132,7 +121,11 @@ def fencepost_run(request: pytest.FixtureRequest) -> "FinishedRun":
     """The finished run of the test's `fencepost` marker."""
     from fencepost.harness.testing.one_run import plan_in_words
 
-    marked = _marker(request.node, "fencepost_run", "system=..., workload=..., nemesis=...").kwargs
+    marker = request.node.get_closest_marker(_MARKER)
+    if marker is None or marker.args:
+        plan = "system=..., workload=..., nemesis=..."
+        pytest.fail(f"the fixture fencepost_run needs a plan: @pytest.mark.fencepost({plan})", pytrace=False)
+    marked = marker.kwargs
     expect = marked.get("expect", "valid")
     if expect not in ("valid", "invalid"):
         pytest.fail(f"expect={expect!r}: choose from valid, invalid", pytrace=False)
@@ -141,28 +134,6 @@ def fencepost_run(request: pytest.FixtureRequest) -> "FinishedRun":
     run = _or_fail(lambda: _run(request.node, plan_in_words(keys, _seed_of(request.node)), expected))
     request.node.stash[_RUN] = run
     return run
-
-
-@pytest.fixture
-def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[TestCluster]":
-    """The running cluster of the test's `fencepost` marker; at the end it is healed and stopped."""
-    from fencepost.harness.testing.cluster import cluster_plan, opened
-
-    if "fencepost_run" in request.fixturenames:
-        pytest.fail("fencepost_run and cluster exclude each other: a run has a cluster of its own", pytrace=False)
-    marked = _marker(request.node, "cluster", "system=...").kwargs
-    with contextlib.ExitStack() as stack:
-        running = _or_fail(
-            lambda: stack.enter_context(
-                opened(cluster_plan(marked, _seed_of(request.node)), tmp_path_factory.mktemp("cluster"))
-            )
-        )
-        request.node.user_properties += [
-            ("fencepost_seed", running.seed),
-            ("fencepost_version", running.version),
-            ("fencepost_logs", str(running.folder)),
-        ]
-        yield running
 
 
 @pytest.hookimpl(wrapper=True)
@@ -175,13 +146,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, o
         expectations = {name: marker.kwargs[name] for name in _EXPECTATIONS if name in marker.kwargs}
         _or_fail(lambda: _hold(pyfuncitem, run, **expectations))
     return (yield)
-
-
-def _marker(item: pytest.Item, fixture: str, keys: str) -> pytest.Mark:
-    marker = item.get_closest_marker(_MARKER)
-    if marker is None or marker.args:
-        pytest.fail(f"the fixture {fixture} needs a plan: @pytest.mark.fencepost({keys})", pytrace=False)
-    return marker
 
 
 def _run(item: pytest.Item, plan: Any, expected: str = "") -> "FinishedRun":

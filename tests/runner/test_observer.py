@@ -180,27 +180,6 @@ def test_whoever_claimed_to_lead_and_has_not_denied_it_is_superseded_by_a_later_
     assert run_virtual(scenario()) == [frozenset(), superseded, superseded]
 
 
-def test_an_answer_to_an_earlier_question_is_not_counted_where_a_later_one_is_asked_for() -> None:
-    answers: dict[str, Answer | Exception] = {"n1": Answer(claims=Claim.YES, source="fake", epoch=1)}
-    node = SimpleNamespace(name="n1", incarnation=0, log=Path("no such log"), place="n1")
-    system = SimpleNamespace(profile=FAKE_PROFILE, logs=None, question=lambda place, _: _Scripted(answers, place))
-    clock = itertools.count()
-
-    async def scenario() -> list[str | None]:
-        recorder = SimpleNamespace(record=lambda *_, **__: None, now_ns=lambda: next(clock))
-        observers = Observers(cast(System, system), {"n1": cast(Node, node)}, cast(Recorder, recorder))
-        observers.start()
-        await asyncio.sleep(0.2)
-        now_ns = next(clock)
-        seen = [observers.leader()[0], observers.leader(now_ns)[0]]
-        await asyncio.sleep(0.1)
-        seen.append(observers.leader(now_ns)[0])
-        await observers.close()
-        return seen
-
-    assert run_virtual(scenario()) == ["n1", None, "n1"]
-
-
 class _Scripted:
     def __init__(self, answers: dict[str, Answer | Exception], node: str) -> None:
         self._answers, self._node = answers, node

@@ -44,8 +44,6 @@ def start(
     *arguments: str,
     log: Path,
     in_namespaces: bool = True,
-    stdin: int = subprocess.DEVNULL,
-    descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[str]:
     """Start `python -m MODULE ARGUMENTS`, a process that holds a cluster; its main function calls `inside`.
 
@@ -55,10 +53,9 @@ def start(
     with log.open("ab") as file:
         return subprocess.Popen(
             [sys.executable, "-m", module, *arguments, *([] if in_namespaces else [_PLAIN])],
-            stdin=stdin,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=file,
-            pass_fds=descriptors,
             cwd=source_tree(),
             start_new_session=True,
             env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
@@ -88,7 +85,7 @@ def enter() -> None:
     """Return only in the harness process inside fresh namespaces; the calling process becomes the waiting outer one.
 
     Start the runner command in its own session and signal it explicitly: each SIGINT and SIGTERM that it receives
-    reaches the harness exactly once. Inheritable descriptors (`pass_fds`) stay open in the harness. The outer process
+    reaches the harness exactly once. The outer process
     exits with the harness's status, or 128 + n if signal n killed the harness. The starter must be a thread that
     outlives the run.
 
