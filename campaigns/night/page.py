@@ -35,12 +35,6 @@ _OWN_STYLE: Final = """
 .reasons li { margin: 2px 0; overflow-wrap: anywhere; }
 .attempts { margin: 0; padding: 0; list-style: none; }
 .attempts li { overflow-wrap: anywhere; margin: 0 0 2px; }
-@media (max-width: 640px) {
-  .stacked, .stacked tbody, .stacked tr, .stacked th, .stacked td { display: block; }
-  .stacked thead { display: none; }
-  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
-  .stacked th, .stacked td { border: 0; padding: 1px 0; }
-}
 """
 
 
