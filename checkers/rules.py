@@ -13,20 +13,35 @@ verdict says: anomalies, witnesses, exposure, why it was not tested, and its wor
 `Rule`: whoever looks for its violations and chances gives both to `tally`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Union
 
 import msgspec
 
 from fencepost.checkers.derived.evidence import Newest, row, rows
-from fencepost.checkers.derived.reigns import LeaderSample
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, describe, duration, few_of_each, rule
+from fencepost.checkers.violations.finding import (
+    WITNESSES_MAX,
+    Doubt,
+    Finding,
+    conclude,
+    describe,
+    duration,
+    no_chance,
+    one_of_each_first,
+    rule,
+    too_few,
+    violations,
+)
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Facts, Guarantee, Verdict
-from fencepost.harness.verdict.figures import Figures, Rows
+from fencepost.harness.verdict import Facts, Guarantee, Verdict, VerdictProof, in_words
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
+
+if TYPE_CHECKING:
+    from fencepost.checkers.derived.reigns import LeaderSample
 
 #: What a rule is found to be broken by: an operation, or what a node said of leading.
-Answer = Operation | LeaderSample
+Answer = Union[Operation, "LeaderSample"]
 
 
 class Statement(NamedTuple):
@@ -47,7 +62,7 @@ class Statement(NamedTuple):
 
 def says(by: Answer, low: Any, *, of: Hashable = None) -> Statement:
     """Return what an answer says of `of`, by default of its key: it stands exactly at `low`."""
-    if isinstance(by, LeaderSample):
+    if not isinstance(by, Operation):
         return Statement(by, of, low, low, by.asked_ns, by.answered_ns)
     assert by.completed_ns is not None, "it was answered"
     return Statement(by, by.key if of is None else of, low, low, by.invoked_ns, by.completed_ns)
@@ -89,9 +104,9 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         """What a run lacks in which the rule could not fire."""
         return self.lacks or f"no {self.tested}"
 
-    def here(self, *, tested: str = "", lacks: str = "") -> Self:
-        """Return the rule with the words that this run's bounds, or what it lacks, give it."""
-        return msgspec.structs.replace(self, tested=tested or self.tested, lacks=lacks or self.lacks)
+    def here(self, **fields: str) -> Self:
+        """Return the rule with the guarantee, and the words, that this run's options, bounds or lacks give it."""
+        return msgspec.structs.replace(self, **{name: text for name, text in fields.items() if text})
 
     def finding(self, *operations: Operation, steps: Iterable[str], **fields: Any) -> Finding:
         """Return a violation that these operations show, the last of which stands for it."""
@@ -235,46 +250,71 @@ def _row(statement: Statement) -> int:
 
 
 def _sentences(first: Statement, second: Statement) -> tuple[str, ...]:
-    who = [s.by.node if isinstance(s.by, LeaderSample) else describe(s.by) for s in (first, second)]
+    who = [describe(s.by) if isinstance(s.by, Operation) else s.by.node for s in (first, second)]
     later = duration(max(0, second.asked_ns - first.known_ns))
     return f"{who[0]} said {first.low!r}.", f"{later} later {who[1]} said {second.low!r}."
 
 
-def sorted_out(rules: Sequence[Rule], findings: Sequence[Finding], chances: Rows | int) -> list[Judged]:
-    """Return what each of these rules found, where each chance was one of all of them."""
-    return [rule.tally([f for f in findings if f.anomaly == rule.anomaly], chances) for rule in rules]
+def sorted_out(findings: Iterable[Finding], chances: Mapping[Rule, Rows | int]) -> list[Judged]:
+    """Return what each of these rules found, by the chances of each; the first takes what has no rule of its own."""
+    own: dict[str, list[Finding]] = {rule.anomaly: [] for rule in chances}
+    of_none = next(iter(own.values()))
+    for finding in findings:
+        own.get(finding.anomaly, of_none).append(finding)
+    return [rule.tally(own[rule.anomaly], number) for rule, number in chances.items()]
 
 
-class More(TypedDict, total=False):
-    """What a verdict says beside what follows from its rules; the fields of `Findings`."""
+def verdict(  # noqa: PLR0913  # everything that a verdict is made of
+    facts: Facts,
+    *judged: Judged,
+    broken: str = "",
+    doubt: Doubt | None = None,
+    exposed: Rows | Traced[int] | None = None,
+    exposure_of: str = "",
+    untested: str = "",
+    kept: str = "",
+    shown: Sequence[Finding] | None = None,
+    figures: Figures = MappingProxyType({}),
+    proofs: Sequence[VerdictProof] = (),
+    complete: bool = False,
+) -> Verdict:
+    """Return the verdict on the guarantee of the first rule, by the plan's threshold of exposure.
 
-    doubt: Doubt | None
-    broken: str
-    untested: str
-    kept: str
-    exposed: Rows
-    exposure: int
-    exposure_of: str
-    shown: Sequence[Finding]
-    shown_of_each: int
-    figures: Figures
-    complete: bool
-
-
-def verdict(facts: Facts, *judged: Judged, **more: Unpack[More]) -> Verdict:
-    """Return the verdict on one guarantee by its rules; the chances of the first one are its exposure."""
+    `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one with too little exposure, and of a
+    valid one. `exposed` are the times that the guarantee was tested: by default the chances of the first rule. If no
+    rule could have fired, the verdict is `unknown`, whatever the exposure. `shown` become witnesses, by default a few
+    findings, one of each anomaly first. `figures`, `proofs` and `complete` mean the same as in `Verdict`.
+    """
     first = judged[0]
-    fields: dict[str, Any] = {
-        "checker": first.rule.checker or first.rule.name,
-        "guarantee": first.rule.name,
-        "findings": [finding for each in judged for finding in each.findings],
-        "exposed": first.chances if isinstance(first.chances, tuple) else (),
-        "exposure": first.chances if isinstance(first.chances, int) and "exposed" not in more else None,
-        "exposure_of": first.rule.tested,
-        "untested": first.rule.lacking,
-        "kept": f"{first.number} {first.rule.tested}, and no violation",
-        "rules": tuple(rule(each.rule.anomaly, each.number, each.rule.lacking) for each in judged),
-    }
-    if most := more.pop("shown_of_each", 0):
-        more["shown"] = few_of_each(fields["findings"], most)
-    return Findings(**{**fields, **more}).verdict(facts)
+    findings = [finding for each in judged for finding in each.findings]
+    anomalies = violations(findings)
+    counts = {name: number.value for name, number in anomalies.items()}
+    tests = first.chances if exposed is None else exposed
+    exposure = tests if isinstance(tests, Traced) else Traced(tests) if isinstance(tests, int) else tally(tests)
+    exposure_of = exposure_of or first.rule.tested
+    # A violation was a chance, however chances are counted.
+    rules = tuple(
+        rule(each.rule.anomaly, max(each.number, counts.get(each.rule.anomaly, 0)), each.rule.lacking)
+        for each in judged
+    )
+    validity, reason, cause = conclude(
+        broken=(broken or in_words(counts)) if findings else "",
+        doubt=doubt,
+        untested=too_few(exposure.value, exposure_of, facts, untested or first.rule.lacking) or no_chance(rules, facts),
+        kept=kept or f"{exposure.value} {exposure_of}, and no violation",
+    )
+    return Verdict(
+        checker=first.rule.checker or first.rule.name,
+        guarantee=first.rule.name,
+        validity=validity,
+        reason=reason,
+        cause=cause,
+        exposure=exposure,
+        exposure_of=exposure_of,
+        rules=rules,
+        anomalies=anomalies,
+        witnesses=tuple(f.witness() for f in (one_of_each_first(findings)[:WITNESSES_MAX] if shown is None else shown)),
+        figures=dict(figures),
+        proofs=tuple(proofs),
+        complete=complete,
+    )

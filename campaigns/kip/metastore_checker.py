@@ -12,11 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from fencepost.checkers.derived.evidence import rows
-from fencepost.checkers.violations.finding import Finding, Findings, rule
+from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-
-CHECKER: Final = "metastore"
 
 Breach = tuple[str, str]
 #: What is wrong with one scenario: names of anomalies, each with a sentence.
@@ -27,7 +26,7 @@ class _Rules(NamedTuple):
     """How one guarantee is judged: `applies` says whether a scenario could have broken it."""
 
     f: str
-    exposure_of: str
+    tested: str
     anomalies: tuple[str, ...]
     judge: Judge
     applies: Callable[[Any], bool] = lambda result: True
@@ -55,16 +54,11 @@ def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], fact
         for op in exposed
         for anomaly, sentence in rules.judge(op.result)
     ]
-    untested = f"no scenario: {rules.exposure_of}"
-    return Findings(
-        checker=CHECKER,
-        guarantee=guarantee,
-        findings=findings,
-        exposed=rows(exposed),
-        exposure_of=rules.exposure_of,
-        untested=untested,
-        rules=tuple(rule(anomaly, len(exposed), untested) for anomaly in rules.anomalies),
-    ).verdict(facts)
+    chances = {
+        Rule(checker="metastore", guarantee=guarantee, anomaly=anomaly, tested=rules.tested): rows(exposed)
+        for anomaly in rules.anomalies
+    }
+    return verdict(facts, *sorted_out(findings, chances))
 
 
 def _in_order(arrived: Any) -> list[Breach]:

@@ -18,26 +18,35 @@ from typing import Any, Final
 
 from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.positions import by_key
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, one_of_each_first, rule, seconds
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
-CHECKER: Final = "storage"
-ONE_PUT: Final = "one-put-per-key"
-NEEDS_KEY: Final = "update-needs-key"
-LOSES_NONE: Final = "update-loses-none"
-SETTLED: Final = "own-put-is-settled"
+
+def _rule(guarantee: str, anomaly: str, tested: str) -> Rule:
+    return Rule(checker="storage", guarantee=guarantee, anomaly=anomaly, tested=tested)
+
+
+TWICE: Final = _rule(
+    "one-put-per-key", "double-create", "puts of keys that another put was asked for before they were answered"
+)
+CREATED: Final = _rule("update-needs-key", "update-created", "answers about keys that nobody had asked to put")
+DENIED: Final = _rule("update-needs-key", "denied-present-key", "answers about keys that were certainly present")
+LOST: Final = _rule(
+    "update-loses-none",
+    "lost-update",
+    "updates that were computed from a value from which another one had been computed",
+)
+UNEXPLAINED: Final = _rule(
+    "own-put-is-settled",
+    "unexplained-conflict",
+    "fetches after an own put without a known outcome and the answer that the key exists",
+)
 
 _EXISTS: Final = "exists"
 _ABSENT: Final = "absent"
-#: For each guarantee: what its exposure counts.
-_EXPOSURE_OF: Final = {
-    ONE_PUT: "puts of keys that another put was asked for before they were answered",
-    NEEDS_KEY: "answers about keys that nobody had asked to put, or that were certainly present",
-    LOSES_NONE: "updates that were computed from a value from which another one had been computed",
-    SETTLED: "fetches after an own put without a known outcome and the answer that the key exists",
-}
 
 
 class _Key:
@@ -77,28 +86,21 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     lost = [_lost(first, second) for first, second in computed if first.type is second.type is Outcome.OK]
     unexplained = [_unexplained(put, fetch) for put, fetch, numbers in settling if fetch.result not in numbers]
     own = [fetch for put, fetch, _ in settling if fetch.result in _earlier(put)]
-    judged: dict[str, tuple[list[Finding], list[Operation], dict[str, int]]] = {
-        ONE_PUT: ([f for key in keys for f in _twice(key)], contended, {"double-create": len(contended)}),
-        NEEDS_KEY: (
-            [*created, *denied],
-            [*(o for o, _ in about_absent), *(o for o, _ in about_present)],
-            {"update-created": len(about_absent), "denied-present-key": len(about_present)},
-        ),
-        LOSES_NONE: (lost, [second for _, second in computed], {"lost-update": len(computed)}),
-        SETTLED: (unexplained, [fetch for _, fetch, _ in settling], {"unexplained-conflict": len(settling)}),
-    }
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=guarantee,
-            findings=findings,
-            exposed=rows(exposed),
-            exposure_of=_EXPOSURE_OF[guarantee],
-            rules=tuple(rule(name, n, f"no {_EXPOSURE_OF[guarantee]}") for name, n in chances.items()),
-            shown=one_of_each_first(findings)[:WITNESSES_MAX],
-            figures={"conflicts_with_own_put": number_of(own)} if guarantee == SETTLED else {},
-        ).verdict(facts)
-        for guarantee, (findings, exposed, chances) in judged.items()
+        verdict(facts, TWICE.tally([f for key in keys for f in _twice(key)], rows(contended))),
+        verdict(
+            facts,
+            CREATED.tally(created, len(about_absent)),
+            DENIED.tally(denied, len(about_present)),
+            exposed=rows(o for o, _ in (*about_absent, *about_present)),
+            exposure_of="answers about keys that nobody had asked to put, or that were certainly present",
+        ),
+        verdict(facts, LOST.tally(lost, rows(second for _, second in computed))),
+        verdict(
+            facts,
+            UNEXPLAINED.tally(unexplained, rows(fetch for _, fetch, _ in settling)),
+            figures={"conflicts_with_own_put": number_of(own)},
+        ),
     ]
 
 
@@ -125,13 +127,13 @@ def _twice(key: _Key) -> Iterator[Finding]:
     for second in key.acknowledged[1:]:
         first = key.acknowledged[0]
         steps = (f"{_request(first)} and it was acknowledged.", f"{_request(second)} and it was acknowledged, too.")
-        yield Finding(anomaly="double-create", operations=(first, second), steps=steps)
+        yield TWICE.finding(first, second, steps=steps)
 
 
 def _created(operation: Operation) -> Finding:
     answer = "it was acknowledged" if operation.f == "update" else "was told that the key exists"
     steps = (f"{_request(operation)} and {answer}.", "Nobody else had asked to put this key by then.")
-    return Finding(anomaly="update-created", operations=(operation,), steps=steps)
+    return CREATED.finding(operation, steps=steps)
 
 
 def _denied(put: Operation, update: Operation) -> Finding:
@@ -139,7 +141,7 @@ def _denied(put: Operation, update: Operation) -> Finding:
         f"{_request(put)} and it was acknowledged by {seconds(_end_ns(put))}.",
         f"{_request(update)}, later, and was told that there is no such key.",
     )
-    return Finding(anomaly="denied-present-key", operations=(put, update), steps=steps)
+    return DENIED.finding(put, update, steps=steps)
 
 
 def _computed_twice(key: _Key) -> Iterator[tuple[Operation, Operation]]:
@@ -162,7 +164,7 @@ def _lost(first: Operation, second: Operation) -> Finding:
         f"{_request(first)} and it was acknowledged.",
         f"{_request(second)} and it was acknowledged, too: whatever the one changed, the other one did not see.",
     )
-    return Finding(anomaly="lost-update", operations=(first, second), steps=steps)
+    return LOST.finding(first, second, steps=steps)
 
 
 def _settling(key: _Key) -> Iterator[tuple[Operation, Operation, frozenset[Any]]]:
@@ -182,7 +184,7 @@ def _unexplained(put: Operation, fetch: Operation) -> Finding:
         f"{_request(put)}, after its own put of {_earlier(put)[-1]} had no known outcome, and was told that it exists.",
         f"A fetch of {seconds(fetch.invoked_ns)} showed {shown}.",
     )
-    return Finding(anomaly="unexplained-conflict", operations=(put, fetch), steps=steps)
+    return UNEXPLAINED.finding(put, fetch, steps=steps)
 
 
 def _request(operation: Operation) -> str:

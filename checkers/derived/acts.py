@@ -69,7 +69,7 @@ from fencepost.checkers.derived.versions import (
     views_of,
 )
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Rule
+from fencepost.harness.verdict import Facts
 
 #: A running server refuses every client with this error, before it reads the request.
 NOT_SERVING: Final = "not-serving"
@@ -327,7 +327,7 @@ class Acts(msgspec.Struct, kw_only=True):
     stamped: list[StampedWrite] = []
     acknowledged: list[Request] = []
     chances: dict[str, list[Operation]] = {}
-    rules: tuple[Rule, ...] = ()
+    lacks: dict[str, str] = {}
 
     @property
     def exposed(self) -> list[Operation]:
@@ -346,7 +346,7 @@ def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
         reigns: the reigns of one subject of this history.
 
     Returns:
-        The requests by outcome, and the violations; `rules` says for each rule how often it could have fired.
+        The requests by outcome, and the violations; `lacks` says for each rule what the run lacked.
 
     Cost: O(n log n) for n operations.
     """
@@ -382,7 +382,7 @@ class _Judge:
                 acts.reached_writes += [operation] * request.reached
                 self._judge_change(request)
             self._sort(request)
-        acts.rules = self._rules()
+        acts.lacks = self._lacks()
         return acts
 
     def _judge_read(self, request: Request) -> None:
@@ -439,19 +439,16 @@ class _Judge:
             # Without a final read of it, or with its effect there, nobody can say that it was fenced.
             acts.unknown.append(operation)
 
-    def _rules(self) -> tuple[Rule, ...]:
+    def _lacks(self) -> dict[str, str]:
+        """Say for each anomaly what the run lacked, if there was no chance of it."""
         changes = [r for r in self._requests if r.operation.f not in EFFECT_FREE]
         reached = [r.operation for r in changes if r.reached]
         none = _none_reached(self._requests, changes, reached)
-        lacks = {
+        return {
             LOST: none or self._lacks_unique(reached),
             STAMPED: none or self._lacks_stamps(reached),
             ACKNOWLEDGED: none or self._lacks_promise(),
         }
-        counts = {name: len(own) for name, own in self._acts.chances.items()}
-        return tuple(
-            Rule(name=name, chances=chances, lacks="" if chances else lacks[name]) for name, chances in counts.items()
-        )
 
     def _lacks_unique(self, reached: Sequence[Operation]) -> str:
         adds = [o for o in reached if o.f in _UNIQUE]

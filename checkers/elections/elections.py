@@ -23,10 +23,7 @@ grows with each grant, makes a stale leader harmless (Burrows, "The Chubby lock 
 Kleppmann, "How to do distributed locking", 2016). docs/explanation/design.md has the definitions.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Unpack
-
-import msgspec
+from typing import Final
 
 from fencepost.checkers.derived.evidence import number_of, numbers_of, rows
 from fencepost.checkers.derived.positions import option_ns, weak_reads
@@ -50,9 +47,9 @@ from fencepost.checkers.elections.beliefs import (
     went_back,
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.rules import GivenOnce, Judged, More, NothingOlder, Rule, says, verdict
+from fencepost.checkers.rules import GivenOnce, NothingOlder, Rule, says, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, Finding, one_of_each_first, seconds
+from fencepost.checkers.violations.finding import Doubt, seconds
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, total
@@ -126,56 +123,48 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     confirmed = confirmations.judged(terms, mode)
     unknown = unknown_campaigns.unknown_campaigns(terms, mode)
     again = recovery.recovery(history, terms, option_ns(facts, "leads_within", _WITHIN))
-    acted = ACTED if fenced else msgspec.structs.replace(ACTED, guarantee=BELIEVERS.guarantee)
-    looked_at = msgspec.structs.replace(WENT_BACK, guarantee=OBSERVED_BY_MODE[mode])
-
-    def judged(
-        rule: Rule, findings: Sequence[Finding], tests: Iterable[Operation], *others: Judged, **more: Unpack[More]
-    ) -> Verdict:
-        every = [*findings, *(finding for other in others for finding in other.findings)]
-        shown = one_of_each_first(every)[:WITNESSES_MAX]
-        more = {"broken": f"{len(every)} violations", "kept": "", "shown": shown, **more}
-        return verdict(facts, Judged(rule, findings, rows(tests)), *others, **more)
-
+    acted = ACTED if fenced else ACTED.here(guarantee=BELIEVERS.name)
+    looked_at = WENT_BACK.here(guarantee=OBSERVED_BY_MODE[mode])
     return [
-        judged(
-            acted,
-            acts_out_of_term(terms) + impossible_acts(terms),
-            attempts.exposed,
+        verdict(
+            facts,
+            acted.tally(acts_out_of_term(terms) + impossible_acts(terms), rows(attempts.exposed)),
             # Positions that were acknowledged can prove a violation, but not that there is none.
             doubt=_doubt(weak or ("" if terms.finals else "no strong read of the trail after healing")),
             figures={**numbers_of(attempts.counted()), "fencing": "on" if fenced else "off"},
         ),
-        judged(
-            TERM_BACK,
-            TERM_BACK.judge(says(campaign, campaign.result[0], of="term") for campaign in terms.campaigns).findings,
-            _sequels(terms),
+        verdict(
+            facts,
+            TERM_BACK.judge(says(campaign, campaign.result[0], of="term") for campaign in terms.campaigns),
             TWICE.judge(says(o, o.invoke_index, of=o.result[0]) for o in terms.campaigns),
             figures={"terms": number_of(terms.granted.values()), "campaigns_ok": number_of(terms.campaigns)},
         ),
-        judged(RESIGNED, acknowledged_late(terms), late_resigns(terms)),
-        judged(
-            BELIEVERS,
-            [overlap.finding for overlap in overlaps],
-            [belief.campaign for belief in held[1:]],
+        verdict(facts, RESIGNED.tally(acknowledged_late(terms), rows(late_resigns(terms)))),
+        verdict(
+            facts,
+            BELIEVERS.tally([overlap.finding for overlap in overlaps], rows(belief.campaign for belief in held[1:])),
             figures=_believed(held, overlaps),
         ),
-        judged(
-            looked_at,
-            went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced),
-            seen.changes,
+        verdict(
+            facts,
+            looked_at.tally(
+                went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced), rows(seen.changes)
+            ),
             *(() if mode == "plain" else (confirmations.UNSURE.tally((), rows(confirmed)),)),
             figures=seen.figures,
         ),
-        judged(LOST_ACT, [] if weak else lost_acts(terms), to_be_shown(terms), doubt=_doubt(weak)),
-        judged(
-            unknown_campaigns.WON_LATE,
-            unknown.findings,
-            unknown.settled,
+        verdict(
+            facts,
+            LOST_ACT.tally([] if weak else lost_acts(terms), rows(to_be_shown(terms))),
+            doubt=_doubt(weak),
+        ),
+        verdict(
+            facts,
+            unknown_campaigns.WON_LATE.tally(unknown.findings, rows(unknown.settled)),
             unknown.unexplained,
             figures={"unknown_campaigns_won": number_of(unknown.won)},
         ),
-        judged(recovery.NO_LEADER, again.findings, again.tested),
+        verdict(facts, recovery.NO_LEADER.tally(again.findings, rows(again.tested))),
     ]
 
 
@@ -192,11 +181,6 @@ def _believed(held: list[Belief], overlaps: list[Overlap]) -> Figures:
         "two_believers_ns": total(lengths),
         "believed_ns_max": most(Traced(b.to_ns - b.from_ns, (b.from_row, b.to_row)) for b in held),
     }
-
-
-def _sequels(terms: Terms) -> list[Operation]:
-    first_ns = min((o.completed_ns or 0 for o in terms.campaigns), default=0)
-    return [o for o in terms.campaigns if o.invoked_ns > first_ns]
 
 
 def _grant(campaign: Operation) -> str:

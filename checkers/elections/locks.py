@@ -18,24 +18,47 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.derived.positions import weak_reads
+from fencepost.checkers.rules import NothingOlder, Rule, Statement, verdict
 from fencepost.checkers.storage.sets import SetHistory, counted_in
-from fencepost.checkers.violations.finding import (
-    WITNESSES_MAX,
-    Doubt,
-    Finding,
-    Findings,
-    one_of_each_first,
-    rule,
-    seconds,
-)
+from fencepost.checkers.violations.finding import Doubt, Finding, seconds
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
-CHECKER: Final = "lock"
 FENCED: Final = "fenced-lock"
 UNFENCED: Final = "lock-mutual-exclusion"
-EXPOSURE_OF: Final = "acknowledged critical sections whose element a strong read after healing had to show"
+LOST: Final = Rule(
+    checker="lock",
+    guarantee=FENCED,
+    anomaly="lost-update",
+    tested="acknowledged critical sections whose element a strong read after healing had to show",
+    lacks="no strong read after healing had to show an acknowledged critical section",
+)
+TOKEN_ORDER: Final = NothingOlder(
+    guarantee=FENCED,
+    anomaly="token-order",
+    tested="grants that were asked for after another one",
+    strict=True,
+    steps=lambda greatest, section: (
+        f"{_holder(greatest.by)} with token {greatest.low}, granted by {seconds(greatest.known_ns)}.",
+        f"{_holder(section.by)} asked for the lock later, at {seconds(section.asked_ns)}, and got token {section.low}: "
+        "tokens must grow with every grant.",
+    ),
+)
+#: A write that is sent after one with a greater token was acknowledged; one that is refused was a chance, too.
+STALE_TOKEN: Final = NothingOlder(
+    guarantee=FENCED,
+    anomaly="stale-token-accepted",
+    tested="writes of holders after whom the lock was granted again",
+    lacks="no holder wrote after it had lost the lock",
+    steps=lambda greatest, section: (
+        f"{_holder(greatest.by)}; its write with token {greatest.low} was acknowledged by "
+        f"{seconds(greatest.known_ns)}.",
+        f"{_holder(section.by)}; its write with the smaller token {section.low} was sent after that, not before "
+        f"{seconds(section.asked_ns)}, and was acknowledged too: fencing must refuse it.",
+    ),
+)
+TWO_HOLDERS: Final = Rule(guarantee=UNFENCED, anomaly="two-holders", tested="grants after another one")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,48 +91,33 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     sections = {key: _sections(history.operations, key) for key in keys}
     sets = [SetHistory(history, key=key, adds="critical") for key in keys]
     weak = weak_reads(facts)
-    rules = [_lost_update(sets, weak), _later_grants(sections, "token-order")]
-    findings = [] if weak else [finding for one in sets for finding in one.findings(lost="lost-update")]
-    holders = [finding for key in keys for finding in two_holders(sections[key])]
-    findings += [finding for key in keys for finding in token_order(sections[key])]
+    exposed = rows(section for one in sets for section in one.exposed())
+    lost = [] if weak else [finding for one in sets for finding in one.findings(lost=LOST.anomaly)]
+    every = [(key, section, section.token) for key, own in sections.items() for section in own]
+    order = TOKEN_ORDER.judge(
+        Statement(one.op, key, token, token, one.op.invoked_ns, one.acquired_ns) for key, one, token in every
+    )
+    holders = [finding for own in sections.values() for finding in two_holders(own)]
     if fenced:
-        findings += [finding for key in keys for finding in stale_tokens(sections[key])]
-        rules.append(_stale_writes(history, sections))
+        stale = STALE_TOKEN.judge(
+            Statement(one.op, key, token, token, one.last_held_ns, one.op.completed_ns or 0)
+            for key, one, token in every
+        )
+        refused = sum(o.f == "critical" and o.error == "fenced" for o in history.operations)
+        third = stale._replace(chances=refused + len(stale.findings))
     else:
-        findings += holders
-        rules.append(_later_grants(sections, "two-holders"))
+        third = TWO_HOLDERS.tally(holders, sum(len(own[1:]) for own in sections.values()))
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=FENCED if fenced else UNFENCED,
-            findings=findings,
-            broken=f"{len(findings)} violations",
+        verdict(
+            facts,
+            LOST.here(guarantee=third.rule.name, lacks=weak).tally(lost, () if weak else exposed),
+            order,
+            third,
             doubt=_doubt(weak, sets),
-            exposed=rows(section for one in sets for section in one.exposed()),
-            exposure_of=EXPOSURE_OF,
-            shown=one_of_each_first(findings)[:WITNESSES_MAX],
-            rules=tuple(rules),
+            exposed=exposed,
             figures={**numbers_of(_counted(sets, sections, holders)), "fencing": "on" if fenced else "off"},
-        ).verdict(facts)
+        )
     ]
-
-
-def _lost_update(sets: list[SetHistory], weak: str) -> Rule:
-    chances = 0 if weak else sum(len(one.exposed()) for one in sets)
-    lacks = weak or "no strong read after healing had to show an acknowledged critical section"
-    return rule("lost-update", chances, lacks)
-
-
-def _later_grants(sections: dict[str, list[Section]], name: str) -> Rule:
-    """Make a rule that compares each grant with those before it."""
-    return rule(name, sum(len(own[1:]) for own in sections.values()), "the lock was not granted twice")
-
-
-def _stale_writes(history: History, sections: dict[str, list[Section]]) -> Rule:
-    """Make the rule for stale holders' writes: one refused with "fenced" was a chance, one accepted is a violation."""
-    refused = sum(o.f == "critical" and o.error == "fenced" for o in history.operations)
-    chances = refused + sum(len(stale_tokens(own)) for own in sections.values())
-    return rule("stale-token-accepted", chances, "no holder wrote after it had lost the lock")
 
 
 def _doubt(weak: str, sets: list[SetHistory]) -> Doubt | None:
@@ -143,61 +151,17 @@ def two_holders(sections: list[Section]) -> list[Finding]:
         if longest is not None and section.acquired_ns < longest.last_held_ns:
             overlap_ns = min(section.last_held_ns, longest.last_held_ns) - section.acquired_ns
             steps = (
-                f"{_holder(longest)} from {seconds(longest.acquired_ns)} to {seconds(longest.last_held_ns)}.",
-                f"{_holder(section)} from {seconds(section.acquired_ns)} to {seconds(section.last_held_ns)}.",
+                f"{_holder(longest.op)} from {seconds(longest.acquired_ns)} to {seconds(longest.last_held_ns)}.",
+                f"{_holder(section.op)} from {seconds(section.acquired_ns)} to {seconds(section.last_held_ns)}.",
                 f"For {overlap_ns / 1e6:.3f} ms both believed that they held the lock.",
             )
-            findings.append(Finding(anomaly="two-holders", operations=(longest.op, section.op), steps=steps))
+            findings.append(TWO_HOLDERS.finding(longest.op, section.op, steps=steps))
         if longest is None or section.last_held_ns > longest.last_held_ns:
             longest = section
     return findings
 
 
-def token_order(sections: list[Section]) -> list[Finding]:
-    """Find sections that were asked for after another one was granted, and whose token is not greater."""
-    findings = []
-    granted = sorted(sections, key=lambda s: s.acquired_ns)
-    greatest: Section | None = None
-    at = 0
-    for section in sorted(sections, key=lambda s: s.op.invoked_ns):
-        while at < len(granted) and granted[at].acquired_ns < section.op.invoked_ns:
-            if greatest is None or granted[at].token > greatest.token:
-                greatest = granted[at]
-            at += 1
-        if greatest is not None and section.token <= greatest.token:
-            steps = (
-                f"{_holder(greatest)} with token {greatest.token}, granted by {seconds(greatest.acquired_ns)}.",
-                f"{_holder(section)} asked for the lock later, at {seconds(section.op.invoked_ns)}, and got token "
-                f"{section.token}: tokens must grow with every grant.",
-            )
-            findings.append(Finding(anomaly="token-order", operations=(greatest.op, section.op), steps=steps))
-    return findings
-
-
-def stale_tokens(sections: list[Section]) -> list[Finding]:
-    """Find accepted writes that were sent after a write with a greater token had been acknowledged."""
-    findings = []
-    done = sorted(sections, key=lambda s: s.op.completed_ns or 0)
-    greatest: Section | None = None
-    at = 0
-    for section in sorted(sections, key=lambda s: s.last_held_ns):
-        while at < len(done) and (done[at].op.completed_ns or 0) < section.last_held_ns:
-            if greatest is None or done[at].token > greatest.token:
-                greatest = done[at]
-            at += 1
-        if greatest is not None and section.token < greatest.token:
-            steps = (
-                f"{_holder(greatest)}; its write with token {greatest.token} was acknowledged by "
-                f"{seconds(greatest.op.completed_ns or 0)}.",
-                f"{_holder(section)}; its write with the smaller token {section.token} was sent after that, not before "
-                f"{seconds(section.last_held_ns)}, and was acknowledged too: fencing must refuse it.",
-            )
-            findings.append(Finding(anomaly="stale-token-accepted", operations=(greatest.op, section.op), steps=steps))
-    return findings
-
-
-def _holder(section: Section) -> str:
-    op = section.op
+def _holder(op: Operation) -> str:
     return f"process {op.process} on {op.node} held it for element {op.value!r} (event {op.invoke_index})"
 
 

@@ -54,15 +54,22 @@ from fencepost.checkers.derived.positions import CURRENT, ok_writes, view_positi
 from fencepost.checkers.derived.reigns import FirstClaim, Reigns, leaders_by_epoch, reigns_of, subjects
 from fencepost.checkers.derived.servers import SizedBelief, sized_beliefs
 from fencepost.checkers.leadership import self_fencing
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.circumstances import answered_words
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, duration, rule, seconds, shown
+from fencepost.checkers.violations.finding import Finding, duration, seconds, shown
 from fencepost.harness.history import Claim, History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import ACTED, ASKED, FENCED, SERVED, STALE_ANSWERS, UNKNOWN, Figures
 from fencepost.harness.verdict.guarantee import anomaly_count
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
+STALE: Final = Rule(
+    checker=CHECKER,
+    guarantee="linearizable",
+    anomaly="stale-answer-by-superseded-leader",
+    tested="fresh reads that reached a superseded leader after a newer write was acknowledged",
+)
 _PARTITION: Final = re.compile(r"p\d+")
 
 
@@ -146,25 +153,8 @@ def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
     if guarantee not in CURRENT or (not acts.stale and (guarantee == "linearizable" or unstamped)):
         return []
     findings = [_stale_finding(history, stale) for stale in acts.stale]
-    return [
-        Findings(
-            checker=CHECKER,
-            guarantee=guarantee,
-            findings=findings,
-            broken=f"a superseded leader gave {len(findings)} stale answers to reads that had to be current",
-            exposed=rows(acts.fresh_reads_exposed),
-            exposure_of="fresh reads that reached a superseded leader after a newer write was acknowledged",
-            untested="no fresh read reached a superseded leader after a newer write was acknowledged",
-            kept=f"{len(acts.fresh_reads_exposed)} fresh reads that reached a superseded leader got no stale answer",
-            rules=(_stale_rule(acts),),
-        ).verdict(facts)
-    ]
-
-
-def _stale_rule(acts: Acts) -> Rule:
-    chances = len(acts.fresh_reads_exposed)
-    lacks = "" if chances else "no read reached it after a write of a later epoch had been acknowledged"
-    return Rule(name="stale-answer-by-superseded-leader", chances=chances, lacks=lacks)
+    stale = STALE.here(guarantee=guarantee)
+    return [verdict(facts, stale.tally(findings, rows(acts.fresh_reads_exposed)))]
 
 
 def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: Figures) -> Verdict:
@@ -173,21 +163,22 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     acknowledged = [_acknowledged_finding(history, one) for one in acts.acknowledged]
     findings = [*lost, *stamped, *acknowledged]
     counts = Counter(finding.anomaly for finding in findings)
-    stale = anomaly_count(len(acts.stale), "stale-answer-by-superseded-leader")
+    stale = anomaly_count(len(acts.stale), STALE.anomaly)
     beside = f"; held against {facts.read_guarantee}: {stale}" if acts.stale else ""
-    return Findings(
-        checker=CHECKER,
-        guarantee=NO_ACT,
-        findings=findings,
+    tested = "changes that reached a superseded leader"
+    chances = {
+        Rule(checker=CHECKER, guarantee=NO_ACT, anomaly=name, tested=tested, lacks=acts.lacks[name]): len(own)
+        for name, own in acts.chances.items()
+    }
+    return verdict(
+        facts,
+        *sorted_out(findings, chances),
         broken=f"a superseded leader acted: {in_words(counts)}{beside}",
         exposed=rows(acts.exposed),
-        exposure_of="changes that reached a superseded leader",
         untested=_untested_words(reigns, acts) + beside,
         kept=f"{_endings(acts.exposed)}; none took effect by its hand{beside}",
-        shown=[*lost[:WITNESSES_MAX], *stamped[:WITNESSES_MAX], *acknowledged[:WITNESSES_MAX]],
-        rules=acts.rules,
         figures=figures,
-    ).verdict(facts)
+    )
 
 
 def _endings(changes: list[Operation]) -> str:
@@ -207,7 +198,8 @@ def _untested_words(reigns: Reigns, acts: Acts) -> str:
         return "no node was ever asked whether it leads"
     if not any(reign.superseded for reign in reigns.reigns):
         return "no leader was superseded"
-    return next((rule.lacks for rule in acts.rules if rule.lacks), "") or "no change reached a superseded leader"
+    lacks = (acts.lacks[name] for name, own in acts.chances.items() if not own)
+    return next(lacks, "") or "no change reached a superseded leader"
 
 
 def _stale_finding(history: History, stale: StaleAnswer) -> Finding:
@@ -215,9 +207,9 @@ def _stale_finding(history: History, stale: StaleAnswer) -> Finding:
     begin = reign.superseded
     assert begin is not None
     assert write.completed_ns is not None
-    return Finding(
-        anomaly="stale-answer-by-superseded-leader",
-        operations=(write, read),
+    return STALE.finding(
+        write,
+        read,
         events=(begin.event, *_nearest_claims(stale)),
         steps=(
             f"Epoch {begin.epoch} had begun: {begin.how}.",
@@ -317,10 +309,14 @@ def _placed(write: Operation) -> str:
     return f"{write.f} of {write.value!r} to {write.key} at position {shown(write_position(write))}"
 
 
-GROUP_SIZE: Final = "groups-keep-their-size"
-OTHER_SIZE: Final = "other-group-size"
-NO_MAJORITY: Final = "quorum-without-majority"
-_LACKS: Final = "no server told the size of its group after it had started again or members had changed"
+OTHER_SIZE: Final = Rule(
+    checker=CHECKER,
+    guarantee="groups-keep-their-size",
+    anomaly="other-group-size",
+    tested="starts of a server, or changes of members, after which it told the size of its group",
+    lacks="no server told the size of its group after it had started again or members had changed",
+)
+NO_MAJORITY: Final = msgspec.structs.replace(OTHER_SIZE, anomaly="quorum-without-majority")
 #: How long after the proof of a change a member may still name the group as it was: it learns of it from the log.
 _LEARNS_NS: Final = 2_000_000_000
 
@@ -338,7 +334,7 @@ def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verd
         of members; none where the system states nothing of sizes, or no node tells one.
     """
     beliefs = sized_beliefs(history, subject)
-    if facts.guarantee(GROUP_SIZE) is None or not any(belief.leads for belief in beliefs):
+    if facts.guarantee(OTHER_SIZE.name) is None or not any(belief.leads for belief in beliefs):
         return []
     stretches = _stretches(history)
     findings: list[Finding] = []
@@ -358,16 +354,11 @@ def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verd
                 tested.setdefault((number, belief.node, belief.incarnation), belief)
     named = " or ".join(map(str, sorted(sizes)))
     return [
-        Findings(
-            checker="leadership",
-            guarantee=GROUP_SIZE,
-            findings=findings,
-            exposed=tuple(belief.row for belief in tested.values()),
-            exposure_of="starts of a server, or changes of members, after which it told the size of its group",
-            untested=_LACKS,
-            rules=(rule(OTHER_SIZE, len(tested), _LACKS), rule(NO_MAJORITY, len(tested), _LACKS)),
+        verdict(
+            facts,
+            *sorted_out(findings, dict.fromkeys((OTHER_SIZE, NO_MAJORITY), tuple(b.row for b in tested.values()))),
             kept=f"every server believes in a group of {named}, after {len(tested)} starts and changes too",
-        ).verdict(facts)
+        )
     ]
 
 
@@ -413,7 +404,7 @@ def _differing(beliefs: list[SizedBelief], first: SizedBelief) -> list[SizedBeli
 def _group_size_finding(subject: str, first: SizedBelief, belief: SizedBelief, *, changed: bool) -> Finding:
     other = belief.size != first.size
     return Finding(
-        anomaly=OTHER_SIZE if other else NO_MAJORITY,
+        anomaly=(OTHER_SIZE if other else NO_MAJORITY).anomaly,
         events=(first.row, belief.row) if first.row != belief.row else (belief.row,),
         counted_by=belief.row,
         steps=(
@@ -437,9 +428,12 @@ def _since(*, changed: bool) -> str:
     return "Nobody had changed the members."
 
 
-ONE_LEADER: Final = "one-leader-per-epoch"
-TWO_LEADERS: Final = "two-leaders-in-one-epoch"
-_WITNESSES_MAX: Final = 3
+TWO_LEADERS: Final = Rule(
+    checker=CHECKER,
+    guarantee="one-leader-per-epoch",
+    anomaly="two-leaders-in-one-epoch",
+    tested="epochs that a node said it led",
+)
 
 
 def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
@@ -463,22 +457,10 @@ def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Ve
     findings = [_finding(history, epoch, nodes) for epoch, nodes in double]
     nodes_heard = {s.node for s in reigns.samples if s.claims is not Claim.SILENT}
     nodes_heard |= {node for nodes in evidence.values() for node in nodes}
-    chances = len(evidence) if len(nodes_heard) > 1 else 0
-    lacks = "" if chances else "fewer than two nodes said anything of whether they lead"
-    return [
-        Findings(
-            checker="leadership",
-            guarantee=ONE_LEADER,
-            findings=findings,
-            broken=f"{len(findings)} epochs had two leaders",
-            exposed=tuple(next(iter(nodes.values())).event for _, nodes in sorted(evidence.items())),
-            exposure_of="epochs that a node said it led",
-            untested="nobody said that it led, in any epoch",
-            kept=f"each of {len(evidence)} epochs had one leader",
-            shown=findings[:_WITNESSES_MAX],
-            rules=(Rule(name=TWO_LEADERS, chances=chances, lacks=lacks),),
-        ).verdict(facts)
-    ]
+    epochs = tuple(next(iter(nodes.values())).event for _, nodes in sorted(evidence.items()))
+    alone = "fewer than two nodes said anything of whether they lead" if len(nodes_heard) < 2 else ""
+    judged = TWO_LEADERS.here(lacks=alone).tally(findings, () if alone else epochs)
+    return [verdict(facts, judged, exposed=epochs, untested=f"no {TWO_LEADERS.tested}")]
 
 
 def _finding(history: History, epoch: int, nodes: dict[str, FirstClaim]) -> Finding:
@@ -490,7 +472,7 @@ def _finding(history: History, epoch: int, nodes: dict[str, FirstClaim]) -> Find
         statement = "wrote in its log that it came to lead" if leading.logged else "answered that it led"
         steps.append(f"{node} {statement} epoch {epoch}.")
     return Finding(
-        anomaly=TWO_LEADERS,
+        anomaly=TWO_LEADERS.anomaly,
         events=tuple(events),
         counted_by=max(events),
         steps=(*steps, "An epoch belongs to at most one leader."),

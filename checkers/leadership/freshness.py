@@ -25,15 +25,22 @@ from fencepost.checkers.derived.acts import find_acts
 from fencepost.checkers.derived.evidence import number_of, row, rows
 from fencepost.checkers.derived.positions import CURRENT, ok_writes, write_position
 from fencepost.checkers.derived.reigns import first_subject, reigns_of
-from fencepost.checkers.derived.versions import JudgedReads, StaleRead, Views, find_stale, superseded_reign
-from fencepost.checkers.violations.circumstances import RENUMBERED, answered_words, epoch_words, renumbered
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, Findings, describe, duration, rule, shown
+from fencepost.checkers.derived.versions import JudgedReads, StaleRead, find_stale, superseded_reign
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.storage.sessions import RENUMBERED, renumbered
+from fencepost.checkers.violations.circumstances import answered_words, epoch_words
+from fencepost.checkers.violations.finding import Finding, describe, duration, shown
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tallies
 
-CHECKER: Final = "freshness"
-ONE_NUMBERING: Final = "write-positions-agree"
+STALE: Final = Rule(
+    checker="freshness",
+    guarantee="linearizable",
+    anomaly="stale-read",
+    tested="answered reads whose key had a newer write acknowledged through another node",
+    lacks="no read came after a newer write acknowledged through another node: nothing could be stale",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -65,23 +72,23 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         "staleness_ns_max": most(Traced(s.late_ns, (row(s.first), s.read.invoke_index)) for s in stale),
         "staleness_writes_max": _most_missing(history, stale),
     }
-    telling = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:WITNESSES_MAX]
-    return [
-        Findings(
-            checker=CHECKER,
-            guarantee=facts.read_guarantee,
-            findings=[_finding(history, s) for s in stale],
+    stale.sort(key=lambda s: (s.reign is None, s.read.invoked_ns))
+    verdicts = [
+        verdict(
+            facts,
+            STALE.here(guarantee=facts.read_guarantee).tally(
+                [_finding(history, s) for s in stale], rows(judged.exposed)
+            ),
             broken=_reason(stale, judged),
-            exposed=rows(judged.exposed),
-            exposure_of="answered reads whose key had a newer write acknowledged through another node",
-            untested="no read came after a newer write acknowledged through another node: nothing could be stale",
-            rules=(rule("stale-read", len(judged.exposed), "no read came after a newer write through another node"),),
             kept=f"{len(judged.reads) - len(judged.unplaced)} reads held every write acknowledged before them",
-            shown=[_finding(history, s) for s in telling],
             figures=figures,
-        ).verdict(facts),
-        *([_numbering(history, facts, judged.views)] if facts.guarantee(ONE_NUMBERING) is not None else []),
+        )
     ]
+    views = judged.views
+    if facts.guarantee(RENUMBERED.name) is not None:
+        # Whether all servers give the same position to a write; reads may be current even if they do not.
+        verdicts.append(verdict(facts, RENUMBERED.tally([*renumbered(history, views)], rows(views.placed_reads))))
+    return verdicts
 
 
 def _reason(stale: list[StaleRead], judged: JudgedReads) -> str:
@@ -90,21 +97,6 @@ def _reason(stale: list[StaleRead], judged: JudgedReads) -> str:
     led = sum(s.reign is not None for s in stale)
     reads = f"{least}{len(stale)} of {len(judged.reads)} reads lack a write acknowledged before they were invoked"
     return f"{reads}; {led} of them were answered by a superseded leader" if led else reads
-
-
-def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
-    """Judge whether all servers give the same position to a write; reads may be current even if they do not."""
-    placed, differ = len(views.placed_reads), len(views.renumbered)
-    return Findings(
-        checker=CHECKER,
-        guarantee=ONE_NUMBERING,
-        findings=list(renumbered(history, views)),
-        broken=f"{differ} of {placed} reads show a write at another position than it was acknowledged at",
-        exposed=rows(views.placed_reads),
-        exposure_of="reads that name the position of a write whose acknowledgement named it",
-        rules=(rule(RENUMBERED, placed, "no read names the position of a write whose acknowledgement named it"),),
-        kept=f"{placed} reads show a write where it was acknowledged",
-    ).verdict(facts)
 
 
 def _most_missing(history: History, stale: list[StaleRead]) -> Traced[int]:
@@ -157,11 +149,12 @@ def _finding(history: History, stale: StaleRead) -> Finding:
         )
     if begin is not None:
         steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")
-    return Finding(
-        anomaly="stale-read",
-        operations=(*(() if stale.maker is None else (stale.maker,)), write, read),
+    return STALE.finding(
+        *(() if stale.maker is None else (stale.maker,)),
+        write,
+        read,
         events=tuple(events),
-        steps=tuple(steps),
+        steps=steps,
         from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
         nodes=tuple(dict.fromkeys((read.node, write.node))),

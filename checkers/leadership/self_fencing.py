@@ -30,14 +30,20 @@ from fencepost.checkers.derived.claims import Landmarks
 from fencepost.checkers.derived.clocks import OwnTime, Stall, overlapping, stalls_of, watched_until
 from fencepost.checkers.derived.reigns import LeaderSample, Reign, Reigns
 from fencepost.checkers.derived.servers import Cut, cuts, possibly_stopped
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, duration, rule
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import Claim, History
 from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 GUARANTEE: Final = "leader-self-fencing"
+FAILED: Final = Rule(
+    checker="leadership",
+    guarantee=GUARANTEE,
+    anomaly="self-fencing-failed",
+    tested="times that a cut-off leader was asked whether it leads, later than its limit",
+)
 SAMPLES_MIN: Final = 3
-_WITNESSES_MAX: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
 
@@ -316,21 +322,15 @@ def _verdict(
     longest_ns = figures["running_ns_max_when_claimed"].value
     untested = _untested(all_cuts, limit_ns, beyond=bool(figures["samples_beyond_bound"].value))
     failed = [_finding(history, bound, c) for c in proven]
-    return Findings(
-        checker="leadership",
-        guarantee=GUARANTEE,
-        findings=failed,
+    return verdict(
+        facts,
+        FAILED.here(lacks=untested).tally(failed, tuple(s.index for s in chances)),
         broken=f"a leader cut off from every majority still claimed to lead after {ran} of running{policy}",
         doubt=doubt,
-        exposed=tuple(s.index for s in chances),
-        exposure_of="times that a cut-off leader was asked whether it leads, later than its limit",
-        untested=untested,
         kept=f"no cut-off leader claimed beyond {duration(limit_ns)} of running (bound {duration(bound_ns)}); longest "
         f"claim {duration(longest_ns) if longest_ns else 'none'}{policy}",
-        shown=failed[:_WITNESSES_MAX],
-        rules=(rule("self-fencing-failed", len(chances), untested),),
         figures=figures,
-    ).verdict(facts)
+    )
 
 
 def _untested(all_cuts: list[Cut], limit_ns: int, *, beyond: bool) -> str:
@@ -365,7 +365,7 @@ def _finding(history: History, bound: LeadershipBound, claimed: Claimed) -> Find
     events = {i for f in faults for i in f.events} | {begin.event, samples[0].index, samples[-1].index}
     middle = samples[len(samples) // 2]
     return Finding(
-        anomaly="self-fencing-failed",
+        anomaly=FAILED.anomaly,
         events=tuple(events | {middle.index}),
         counted_by=samples[-1].index,
         steps=(

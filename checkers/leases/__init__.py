@@ -36,39 +36,48 @@ from fencepost.checkers.leases.findings import (
 from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, leases_of, looks_of
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, Findings, rule
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt
 from fencepost.harness.history import AttemptEvent, History
 from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, tallies, tally
 from fencepost.harness.verdict.guarantee import anomaly_count
 
-CHECKER: Final = "lease"
-LIVES: Final = "live-lease-lives"
-COUNTS: Final = "answered-keep-alive-counts"
-ENDS: Final = "expired-lease-ends"
-STAYS: Final = "ended-lease-stays-ended"
-NO_DEAD: Final = "no-keep-alive-of-the-dead"
 
-#: For each guarantee: the anomaly that breaks it, what its exposure counts, and why it is `unknown` without exposure.
-_GUARANTEES: Final = {
-    LIVES: (REVOKED, "looks at keys whose leases were certainly alive", "no look at the key of a lease that lived"),
-    COUNTS: (
-        IN_VAIN,
-        "keep-alives that a superseded leader may have answered, with a look at the key while they prolonged its life",
-        "no key was looked for while a keep-alive that a superseded leader may have answered prolonged its life",
-    ),
-    ENDS: (
-        OUTLIVED,
-        "looks after the bound, while nothing disturbed the cluster, for keys of leases that nobody renewed",
-        "no look came after the bound",
-    ),
-    STAYS: (BACK, "looks that were asked for after a lease was known to have ended", "no look came after an end"),
-    NO_DEAD: (
-        DEAD,
-        "keep-alives that were asked for after their lease was known to have ended, and answered either way",
-        "no keep-alive came after an end",
-    ),
-}
+def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(checker="lease", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+LIVES: Final = _rule(
+    "live-lease-lives",
+    REVOKED,
+    "looks at keys whose leases were certainly alive",
+    "no look at the key of a lease that lived",
+)
+COUNTS: Final = _rule(
+    "answered-keep-alive-counts",
+    IN_VAIN,
+    "keep-alives that a superseded leader may have answered, with a look at the key while they prolonged its life",
+    "no key was looked for while a keep-alive that a superseded leader may have answered prolonged its life",
+)
+ENDS: Final = _rule(
+    "expired-lease-ends",
+    OUTLIVED,
+    "looks after the bound, while nothing disturbed the cluster, for keys of leases that nobody renewed",
+    "no look came after the bound",
+)
+STAYS: Final = _rule(
+    "ended-lease-stays-ended",
+    BACK,
+    "looks that were asked for after a lease was known to have ended",
+    "no look came after an end",
+)
+NO_DEAD: Final = _rule(
+    "no-keep-alive-of-the-dead",
+    DEAD,
+    "keep-alives that were asked for after their lease was known to have ended, and answered either way",
+    "no keep-alive came after an end",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -98,22 +107,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     figures = _figures(history, judged, reigns, leaders)
     unbounded = Doubt(Cause.NOT_APPLICABLE, f"{facts.system} does not say when a lease is over")
     verdicts = []
-    for guarantee, (anomaly, exposure_of, untested) in _GUARANTEES.items():
-        findings = [f for one in judged for f in one.findings if f.anomaly == anomaly]
+    for rule, tested in exposed.items():
+        findings = [f for one in judged for f in one.findings if f.anomaly == rule.anomaly]
         verdicts.append(
-            Findings(
-                checker=CHECKER,
-                guarantee=guarantee,
-                findings=findings,
+            verdict(
+                facts,
+                rule.tally(findings, tested),
                 broken=_broken(findings, leaders),
                 doubt=unbounded if facts.leases is None else None,
-                exposed=exposed[guarantee],
-                exposure_of=exposure_of,
-                untested=untested,
-                rules=(rule(anomaly, len(exposed[guarantee]), untested),),
                 shown=[_shown(f, leaders.get(id(f)), lives) for f in findings[:WITNESSES_MAX]],
-                figures=figures if guarantee == LIVES else {},
-            ).verdict(facts)
+                figures=figures if rule is LIVES else {},
+            )
         )
     return verdicts
 
@@ -132,8 +136,8 @@ def _broken(findings: Sequence[LeaseFinding], leaders: dict[int, Superseded | No
     return f"{anomaly_count(len(findings), findings[0].anomaly)}{beside}"
 
 
-def _exposed(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAtKeys]) -> dict[str, Rows]:
-    """Return the rows of the operations by which each guarantee was put to the test, by guarantee."""
+def _exposed(judged: Sequence[JudgedLease], lives: Lives, looks: Sequence[LookAtKeys]) -> dict[Rule, Rows]:
+    """Return the rows of the operations by which each rule was put to the test."""
     current = [look for look in looks if look.current]
     return {
         LIVES: looks_at_the_living(judged, current),

@@ -14,13 +14,11 @@ from fencepost.checkers.derived.partitions import PartitionView, partitions
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, rule
+from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import PARTITIONS
-
-CHECKER: Final = "log"
-
 
 #: What a rule lacked where nothing was at risk: an acknowledged append can be lost, moved or repeated when its
 #: partition's leader changes after it was sent, or when a fault touches a broker after that.
@@ -31,14 +29,15 @@ _Count = Callable[[PartitionView, Risk], int]
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
     """One guarantee: what breaks it, and by what it was put to the test, an operation for each time.
 
-    `rules` count for each anomaly what could have shown it, and say what was lacking where nothing could.
+    `rules` count for each anomaly what could have shown it (None: every test), and say what was lacking where nothing
+    could.
     """
 
     guarantee: str
     broken: Callable[[PartitionView], Iterator[Finding]]
     exposure: Callable[[PartitionView, Risk], list[Operation]]
-    exposure_of: str
-    rules: dict[str, tuple[_Count, str]]
+    tested: str
+    rules: dict[str, tuple[_Count | None, str]]
     #: Whether nothing can be said without the partition's whole final content.
     needs_final: bool = False
 
@@ -87,24 +86,22 @@ QUESTIONS: Final = (
         guarantee=DURABLE,
         broken=find.lost,
         exposure=_acknowledged,
-        exposure_of="acknowledged appends that something disturbed, and whose offset the final scan passes",
-        rules={"lost-append": (lambda view, risk: len(_acknowledged(view, risk)), LACKS)},
+        tested="acknowledged appends that something disturbed, and whose offset the final scan passes",
+        rules={"lost-append": (None, LACKS)},
         needs_final=True,
     ),
     _Question(
         guarantee=STABLE,
         broken=find.unstable,
         exposure=_seen_twice,
-        exposure_of="acknowledged offsets that something disturbed, and that were read as well",
-        rules=dict.fromkeys(
-            ("reassigned-offset", "moved-record"), (lambda view, risk: len(_seen_twice(view, risk)), LACKS)
-        ),
+        tested="acknowledged offsets that something disturbed, and that were read as well",
+        rules=dict.fromkeys(("reassigned-offset", "moved-record"), (None, LACKS)),
     ),
     _Question(
         guarantee=ORDER,
         broken=find.disordered,
         exposure=lambda view, risk: view.acknowledged,
-        exposure_of="acknowledged appends",
+        tested="acknowledged appends",
         rules={
             "append-order": (lambda view, risk: _followers(view), "no process had two appends acknowledged"),
             "unordered-poll": (lambda view, risk: _replies(view, 1), "no reply had a record"),
@@ -115,7 +112,7 @@ QUESTIONS: Final = (
         guarantee=COMMITTED,
         broken=find.uncommitted,
         exposure=_polled_before,
-        exposure_of="records polled before the final scan that passes their offsets",
+        tested="records polled before the final scan that passes their offsets",
         rules={
             "vanished-read": (
                 lambda view, risk: sum(risk.runs(read, view.changed_ns) for read in _polled_before(view, risk)),
@@ -133,10 +130,10 @@ QUESTIONS: Final = (
         guarantee=EPOCHS,
         broken=find.stale_epochs,
         exposure=lambda view, risk: find.sent_after_change(view),
-        exposure_of="acknowledged appends of known epoch, sent after their partition's leader had changed",
+        tested="acknowledged appends of known epoch, sent after their partition's leader had changed",
         rules={
             "stale-leader-epoch": (
-                lambda view, risk: len(find.sent_after_change(view)),
+                None,
                 "no append was acknowledged that had been sent after its partition's leader had changed",
             ),
             "epoch-went-back": (
@@ -149,8 +146,8 @@ QUESTIONS: Final = (
         guarantee=DUPLICATES,
         broken=find.duplicated,
         exposure=_first_read,
-        exposure_of="values that were read, of appends that something disturbed",
-        rules={"duplicated-record": (lambda view, risk: len(_first_read(view, risk)), LACKS)},
+        tested="values that were read, of appends that something disturbed",
+        rules={"duplicated-record": (None, LACKS)},
     ),
 )
 
@@ -171,22 +168,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
 
 def _verdict(question: _Question, views: list[PartitionView], risk: Risk, history: History, facts: Facts) -> Verdict:
-    findings = [finding for view in views for finding in question.broken(view)]
+    guarantee = judged_as(question.guarantee, facts)
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
-    return Findings(
-        checker=CHECKER,
-        guarantee=judged_as(question.guarantee, facts),
-        findings=findings,
+    chances = {
+        Rule(checker="log", guarantee=guarantee, anomaly=name, tested=question.tested, lacks=lacks): (
+            exposed if count is None else sum(count(view, risk) for view in views)
+        )
+        for name, (count, lacks) in question.rules.items()
+    }
+    return verdict(
+        facts,
+        *sorted_out([finding for view in views for finding in question.broken(view)], chances),
         doubt=_doubt(question, views, history),
         exposed=exposed,
-        exposure_of=question.exposure_of,
-        kept=f"{len(exposed)} {question.exposure_of}",
-        rules=tuple(
-            rule(name, sum(count(view, risk) for view in views), lacks)
-            for name, (count, lacks) in question.rules.items()
-        ),
-        shown=few_of_each(findings),
-    ).verdict(facts)
+    )
 
 
 def _doubt(question: _Question, views: list[PartitionView], history: History) -> Doubt | None:

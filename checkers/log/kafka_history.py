@@ -23,27 +23,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.derived.evidence import number_of, row
+from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.log.kafka_moves import Moved, MovedRecord, all_moved, polls, read_answer
-from fencepost.checkers.violations.finding import (
-    WITNESSES_MAX,
-    Doubt,
-    Finding,
-    Findings,
-    describe,
-    one_of_each_first,
-    rule,
-)
+from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, describe
 from fencepost.checkers.violations.impossible import judges_answers, unreadable
 from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
-CHECKER: Final = "kafka-log"
-GUARANTEE: Final = "log-consistency"
 EXPOSURE_OF: Final = "acknowledged sends that a poll showed or went past"
-#: What was lacking where a rule had no chance, by its anomaly.
 _LACKS: Final = {
     "inconsistent-offsets": "no key has two records whose offsets were told",
     "duplicate": "no key has two records whose offsets were told",
@@ -58,6 +48,10 @@ _LACKS: Final = {
     "nonmonotonic-send": "no process sent to one key in two operations whose offsets were told",
     "int-nonmonotonic-send": "no operation sent two records to one key whose offsets were told",
 }
+_RULES: Final = [
+    Rule(checker="kafka-log", guarantee="log-consistency", anomaly=name, tested=EXPOSURE_OF, lacks=lacks)
+    for name, lacks in _LACKS.items()
+]
 _ENDLESS: Final = 2**63
 
 
@@ -72,16 +66,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     operations = [each.op for each in moved]
     shown_by_none = f"{len(untold)} acknowledged sends were shown by no poll, unless by one that did not end ok"
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=flaws,
-            broken=f"{len(flaws)} violations",
+        verdict(
+            facts,
+            *sorted_out(flaws, {rule: logs.chances[rule.anomaly] for rule in _RULES}),
             doubt=Doubt(Cause.UNDECIDED, shown_by_none) if untold else None,
-            exposed=tuple(row(record.op) for record in logs.passed()),
-            exposure_of=EXPOSURE_OF,
-            rules=logs.rules(),
-            shown=one_of_each_first(flaws)[:WITNESSES_MAX],
+            exposed=rows(record.op for record in logs.passed()),
+            untested=f"no {EXPOSURE_OF}",
             figures={
                 "operations": number_of(operations),
                 "keys": len(logs.keys),
@@ -89,7 +79,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 "records_sent": sum(len(each.sent) for each in moved if is_ok(each.op)),
                 "records_polled": sum(len(each.polled) for each in moved),
             },
-        ).verdict(facts)
+        )
     ]
 
 
@@ -123,10 +113,6 @@ class _Logs:
 
     def _number(self, record: MovedRecord) -> int:
         return self._numbers.number(record.value)
-
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules with their chances, once all of them were applied."""
-        return tuple(rule(name, self.chances[name], lacks) for name, lacks in _LACKS.items())
 
     def between(self, key: str, low: int, high: int) -> int | None:
         """Return the first offset of an acknowledged send strictly between two offsets."""

@@ -9,7 +9,6 @@ stale on every Kafka: that is a figure. Brokers that were cut off from every maj
 they went on.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -29,9 +28,10 @@ from fencepost.checkers.derived.partitions import (
 from fencepost.checkers.derived.reigns import Reign, Reigns
 from fencepost.checkers.log.cut_leaders import cut_leaders
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
-from fencepost.checkers.violations.finding import Finding, Findings, duration, rule, seconds
+from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Facts, Verdict, in_words
+from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import (
     CLAIMED,
     CLAIMED_COUNT,
@@ -49,9 +49,17 @@ from fencepost.harness.verdict.figures import (
     total,
 )
 
-CHECKER: Final = "zombie-brokers"
-EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
-_WITNESSES_MAX: Final = 3
+_TESTED: Final = "operations asked of a superseded partition leader"
+LOST_APPEND: Final = Rule(
+    checker="zombie-brokers",
+    guarantee=ZOMBIE,
+    anomaly=LOST,
+    tested=_TESTED,
+    lacks="no append was sent to a superseded partition leader",
+)
+VANISHED_READ: Final = Rule(
+    guarantee=ZOMBIE, anomaly=VANISHED, tested=_TESTED, lacks="no superseded partition leader answered a poll"
+)
 _SHOWN_MAX: Final = 30
 #: Reigns of so many partitions are shown; those come first whose leader changed.
 _PARTITIONS_MAX: Final = 40
@@ -70,31 +78,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reigns = reigns_of_partitions(history)
     deeds = deeds_of_partitions(history)
     findings = [_finding(one, act) for one in deeds for act in one.acts]
-    requests = [operation for one in deeds for operation in one.requests]
+    chances = {
+        LOST_APPEND.here(guarantee=judged_as(ZOMBIE, facts)): sum(
+            len(one.acknowledged) + len(one.fenced) + len(one.unknown) for one in deeds
+        ),
+        VANISHED_READ: sum(len(one.reads) for one in deeds),
+    }
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=judged_as(ZOMBIE, facts),
-            findings=findings,
-            broken=f"a superseded partition leader acted: {in_words(Counter(f.anomaly for f in findings))}",
-            exposed=rows(requests),
-            exposure_of=EXPOSURE_OF,
-            kept=f"of {len(requests)} {EXPOSURE_OF} none had an effect that was lost",
-            rules=(
-                rule(
-                    LOST,
-                    sum(len(one.acknowledged) + len(one.fenced) + len(one.unknown) for one in deeds),
-                    "no append was sent to a superseded partition leader",
-                ),
-                rule(
-                    VANISHED,
-                    sum(len(one.reads) for one in deeds),
-                    "no superseded partition leader answered a poll",
-                ),
-            ),
-            shown=findings[:_WITNESSES_MAX],
+        verdict(
+            facts,
+            *sorted_out(findings, chances),
+            exposed=rows(operation for one in deeds for operation in one.requests),
+            untested=f"no {_TESTED}",
             figures=_figures(history, facts, views, reigns, deeds, marks),
-        ).verdict(facts)
+        )
     ]
 
 

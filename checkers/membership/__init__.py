@@ -79,15 +79,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     pairs = successions(owns)
     unwarned = [finding for before, after in pairs if (finding := unaware(before, after)) is not None]
     return [
-        verdict(facts, _duplicates(history, owns), kept="", figures=_figures(history)),
+        verdict(facts, _duplicates(history, owns), figures=_figures(history)),
         *(
-            verdict(facts, each, kept="", doubt=unbounded if facts.leases is None and each.rule is GHOST else None)
+            verdict(facts, each, doubt=unbounded if facts.leases is None and each.rule is GHOST else None)
             for each in _lived(owns, listings, lives)
         ),
-        verdict(facts, TORN.tally(torn(history, listings), rows(shown)), kept=""),
-        verdict(facts, *_order(owns, listings), kept=""),
-        verdict(facts, STUCK.tally(stuck, rows(listened)), kept=""),
-        verdict(facts, UNAWARE.tally(unwarned, rows(after.membership.join for _, after in pairs)), kept=""),
+        verdict(facts, TORN.tally(torn(history, listings), rows(shown))),
+        verdict(facts, *_order(owns, listings)),
+        verdict(facts, STUCK.tally(stuck, rows(listened))),
+        verdict(facts, UNAWARE.tally(unwarned, rows(after.membership.join for _, after in pairs))),
     ]
 
 

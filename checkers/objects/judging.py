@@ -18,12 +18,12 @@ from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.models import model_of
 from fencepost.checkers.objects.search import Answer, search
 from fencepost.checkers.objects.sub_history import KeyRows, objection
+from fencepost.checkers.rules import sorted_out, verdict
 from fencepost.checkers.violations.finding import (
     ORDERED_MAX,
     WITNESSES_MAX,
     Doubt,
     Finding,
-    Findings,
     contradicted,
     describe,
     seconds,
@@ -35,7 +35,6 @@ from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
 
-GUARANTEE: Final = "linearizable"
 _NAMED_MAX: Final = 6
 _TOLD_MAX: Final = 8
 #: A proof of more operations is not added to those that a witness shows.
@@ -110,19 +109,16 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     seen = exposed(groups.values(), kind.changes, kind.tells)
     counted = [op for operations in groups.values() for op in operations]
     more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
-    name = kind.name.partition(":")[0]
     return [
-        Findings(
-            checker=name,
-            guarantee=GUARANTEE,
-            findings=findings,
+        verdict(
+            facts,
+            *sorted_out(findings, rules_of(kind, groups)),
             broken=f"{len(findings)} violations{more}",
             doubt=contradicted(contradictions) or _doubt(kind, unfinished, counted),
             exposed=rows(seen),
-            exposure_of=kind.exposure_of,
-            rules=rules_of(kind.rules, groups),
+            untested=f"no {kind.exposure_of}",
             shown=proven,
-            proofs=tuple(proofs) if len(counted) <= ORDERED_MAX and not contradictions else (),
+            proofs=proofs if len(counted) <= ORDERED_MAX and not contradictions else (),
             figures={
                 "keys": number_of(operations[0] for operations in groups.values()),
                 "operations": number_of(counted),
@@ -130,7 +126,7 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
                 "objects_searched": len(answers),
                 "steps": sum(answer.result.steps for answer in answers.values()),
             },
-        ).verdict(facts)
+        )
     ]
 
 

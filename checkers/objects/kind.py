@@ -15,12 +15,13 @@ import msgspec
 
 from fencepost.checkers.derived.positions import is_ok, not_failed
 from fencepost.checkers.objects.model import Model
-from fencepost.checkers.violations.finding import Finding, rule
+from fencepost.checkers.rules import Rule
+from fencepost.checkers.violations.finding import Finding
 from fencepost.checkers.violations.impossible import unreadable
 from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import Operation, Value
-from fencepost.harness.verdict import Rule
 
+GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
 _SHOWN_MAX: Final = 8
 
@@ -65,11 +66,15 @@ def chance(name: str, answers: str, others: str = "") -> Chance:
     return Chance(name, frozenset(answers.split()), frozenset(others.split()))
 
 
-def rules_of(chances: Sequence[Chance], objects: Mapping[str | None, Sequence[Operation]]) -> tuple[Rule, ...]:
+def rules_of(kind: "Kind", objects: Mapping[str | None, Sequence[Operation]]) -> dict[Rule, int]:
     """The rules, each with its chances in the operations on all objects."""
-    return tuple(
-        rule(chance.name, sum(chance.count(own) for own in objects.values()), chance.lacks) for chance in chances
-    )
+    name = kind.name.partition(":")[0]
+    return {
+        Rule(checker=name, guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
+            each.count(own) for own in objects.values()
+        )
+        for each in kind.rules
+    }
 
 
 class Kind(Model):

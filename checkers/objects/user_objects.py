@@ -14,18 +14,24 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.positions import exposed, is_ok, not_failed
-from fencepost.checkers.objects.judging import GUARANTEE, search_words, times
-from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls
+from fencepost.checkers.objects.judging import search_words, times
+from fencepost.checkers.objects.kind import GUARANTEE, NON_LINEARIZABLE, Call, Calls
 from fencepost.checkers.objects.model import UNKNOWN
 from fencepost.checkers.objects.search import Answer, search
 from fencepost.checkers.objects.sub_history import determined
-from fencepost.checkers.violations.finding import Finding, Findings, describe, rule, stopped
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, describe, stopped
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
-CHECKER: Final = "user-model"
-EXPOSURE_OF: Final = "ok operations with another before or behind them"
+RULE: Final = Rule(
+    checker="user-model",
+    guarantee=GUARANTEE,
+    anomaly=NON_LINEARIZABLE,
+    tested="ok operations with another before or behind them",
+    lacks="no operation was answered",
+)
 
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
 _ENCODER: Final = msgspec.json.Encoder(order="deterministic")
@@ -97,15 +103,13 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=flaws,
+        verdict(
+            facts,
+            RULE.tally(flaws, sum(is_ok(op) for op in operations)),
             broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
             doubt=stopped(stops, unfinished),
             exposed=rows(seen),
-            exposure_of=EXPOSURE_OF,
-            rules=(rule(NON_LINEARIZABLE, sum(is_ok(op) for op in operations), "no operation was answered"),),
+            untested=f"no {RULE.tested}",
             figures={
                 "operations": number_of(operations),
                 "info_operations": number_of(op for op in operations if op.type is Outcome.INFO),
@@ -113,7 +117,7 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
                 "keys": len(groups),
                 "steps": sum(a.result.steps for a in answers.values()),
             },
-        ).verdict(facts)
+        )
     ]
 
 
@@ -183,7 +187,7 @@ def _flaw(name: str, answer: Answer) -> Finding:
     states = _guarded(name, lambda: [repr(state)[:80] for state in answer.states], "the repr of a state")
     sentences = search_words(answer, beside, list(dict.fromkeys(states)), "The state")
     steps = (f"{describe(failed)} {times(failed)}.", *sentences)
-    return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *beside[:8]), steps=steps)
+    return RULE.finding(failed, *beside[:8], about=0, steps=steps)
 
 
 def _guarded(name: str, ask: Callable[[], T], where: str) -> T:

@@ -21,10 +21,6 @@ from typing import Final, Protocol
 
 import msgspec
 
-from fencepost.checkers import _core
-from fencepost.harness.history import Operation
-from fencepost.harness.verdict import VerdictProof
-
 READ: Final = 0
 WRITE: Final = 1
 CAS: Final = 2
@@ -194,25 +190,3 @@ def _starts(rows: Sequence[ProofRow], since: float, wanted: set[int | None]) -> 
     """What the register may hold at `since`: of the values that nobody saw, one stands for all."""
     held = {INITIAL} | {value for row in rows if row.invoked < since and (value := made(row)) is not None}
     return {*(held & wanted), *sorted(held - wanted)[:1]}
-
-
-def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | None) -> VerdictProof:
-    """A proof of the native core as a verdict keeps it; `operations` are those that its rows number."""
-
-    def named(rows: Sequence[int]) -> tuple[int, ...]:
-        return tuple(sorted(operations[row].invoke_index for row in rows))
-
-    return VerdictProof(
-        kind=native.kind,
-        key=key,
-        rows=named(native.must),
-        may=named(native.may),
-        since=native.since,
-        until=native.until,
-        shown=tuple((operations[row].invoke_index, operations[by].invoke_index) for row, by in native.shown),
-    )
-
-
-def order_of(result: _core.KeyResult, operations: Sequence[Operation], key: str | None) -> VerdictProof:
-    """The order that the native core found for a key, as a verdict keeps it."""
-    return VerdictProof(kind="order", key=key, rows=tuple(operations[row].invoke_index for row in result.order))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.derived.evidence import row
 from fencepost.checkers.derived.positions import exposed_places
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.storage.register_anomalies import (
     CAS,
     CAS_REGISTER,
@@ -26,19 +27,23 @@ from fencepost.checkers.storage.register_anomalies import (
     encode,
     explain,
 )
-from fencepost.checkers.storage.register_proofs import order_of, proof_of
-from fencepost.checkers.violations.finding import ORDERED_MAX, Doubt, Finding, Findings, rule, stopped
+from fencepost.checkers.violations.finding import ORDERED_MAX, Doubt, Finding, stopped
 from fencepost.checkers.violations.impossible import judges_answers, same_again, unreadable
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Cause, Facts, Rule, SearchBudget, Verdict
+from fencepost.harness.verdict import Cause, Facts, SearchBudget, Verdict, VerdictProof
 from fencepost.harness.verdict.figures import Traced, tallies, tally
 
-CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
-#: As `register_anomalies` names them.
-_OF_READS: Final = ("stale-read", "lost-write", "phantom-read")
-_OF_SWAPS: Final = ("stale-read", "lost-update")
+#: As `register_anomalies` names them: an exposed read could have shown any of the first three, a cas any of the others.
+_OF_READS: Final = [
+    Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks="no read could have been caught out")
+    for name in ("stale-read", "lost-write", "phantom-read")
+]
+_OF_SWAPS: Final = [
+    Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks="no compare-and-set could have been caught out")
+    for name in ("cas-stale-read", "cas-lost-update")
+]
 
 
 def _read(op: Operation) -> None:
@@ -74,10 +79,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     """Judge encoded operations, as `check` says; `operations_of` returns at least those of these keys, in order."""
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
-        untested = Findings(
-            checker=CHECKER, guarantee=GUARANTEE, doubt=nothing, exposure_of=EXPOSURE_OF, rules=rules_of(0, 0)
-        )
-        return untested.verdict(facts)
+        return verdict(facts, *sorted_out((), dict.fromkeys((*_OF_READS, *_OF_SWAPS), 0)), doubt=nothing)
     started = time.monotonic()
     results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
@@ -99,18 +101,17 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
     }
-    return Findings(
-        checker=CHECKER,
-        guarantee=GUARANTEE,
-        findings=findings,
+    chances = {
+        **dict.fromkeys(_OF_READS, int(np.count_nonzero(columns.f[places] == READ))),
+        **dict.fromkeys(_OF_SWAPS, int(np.count_nonzero(columns.f[places] == CAS))),
+    }
+    return verdict(
+        facts,
+        *sorted_out(findings, chances),
         broken=refuted(len(invalid), len(unfinished), len(results)),
         doubt=not_finished([(result.stop, result.reason) for result in unfinished], len(results)),
         exposed=tuple(ended[places].tolist()),
-        rules=rules_of(
-            reads=int(np.count_nonzero(columns.f[places] == READ)),
-            swaps=int(np.count_nonzero(columns.f[places] == CAS)),
-        ),
-        exposure_of=EXPOSURE_OF,
+        untested=f"no {EXPOSURE_OF}",
         proofs=tuple(
             order_of(result, columns.operations, columns.keys[result.key])
             for result in results
@@ -118,14 +119,6 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
         ),
         complete=True,
         figures=figures,
-    ).verdict(facts)
-
-
-def rules_of(reads: int, swaps: int) -> tuple[Rule, ...]:
-    """Of the exposed: a read could have shown any of the first three, a compare-and-set any of the others."""
-    return (
-        *(rule(name, reads, "no read could have been caught out") for name in _OF_READS),
-        *(rule(f"cas-{name}", swaps, "no compare-and-set could have been caught out") for name in _OF_SWAPS),
     )
 
 
@@ -217,3 +210,25 @@ def finding(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
         ),
         proof,
     )
+
+
+def proof_of(native: _core.Proof, operations: Sequence[Operation], key: str | None) -> VerdictProof:
+    """A proof of the native core as a verdict keeps it; `operations` are those that its rows number."""
+
+    def named(rows: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(operations[row].invoke_index for row in rows))
+
+    return VerdictProof(
+        kind=native.kind,
+        key=key,
+        rows=named(native.must),
+        may=named(native.may),
+        since=native.since,
+        until=native.until,
+        shown=tuple((operations[row].invoke_index, operations[by].invoke_index) for row, by in native.shown),
+    )
+
+
+def order_of(result: _core.KeyResult, operations: Sequence[Operation], key: str | None) -> VerdictProof:
+    """The order that the native core found for a key, as a verdict keeps it."""
+    return VerdictProof(kind="order", key=key, rows=tuple(operations[row].invoke_index for row in result.order))

@@ -32,13 +32,37 @@ import msgspec
 from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
 from fencepost.checkers.derived.versions import Views, order_contradictions, views_of
-from fencepost.checkers.violations.circumstances import RENUMBERED, renumbered
-from fencepost.checkers.violations.finding import Finding, Findings, few_of_each, rule, shown
+from fencepost.checkers.rules import Judged, Rule, sorted_out, verdict
+from fencepost.checkers.violations.circumstances import answered_words, epoch_words
+from fencepost.checkers.violations.finding import Finding, shown
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Rule, Verdict
+from fencepost.harness.verdict import Facts, Verdict
 
-CHECKER: Final = "session-order"
-GUARANTEE: Final = "session-order"
+
+def _rule(anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(guarantee="session-order", anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+POSITION_BACK: Final = _rule(
+    "position-went-back",
+    "replies after another of their session",
+    "no session got two replies with a position",
+)
+VALUE_BACK: Final = _rule("value-went-back", POSITION_BACK.tested, POSITION_BACK.lacks)
+SKIPPED: Final = _rule(
+    "skipped-write", "answers with both positions", "no answer with both positions is about a key that was written"
+)
+WRONG_CAS: Final = _rule("cas-on-wrong-value", "swaps", "no compare-and-set was acknowledged with a position")
+TWO_VALUES: Final = _rule("two-values", "answers", "no answer names the position of its value")
+NOWHERE: Final = _rule("value-from-nowhere", TWO_VALUES.tested, TWO_VALUES.lacks)
+ORDER: Final = _rule("write-order", "writes after the first one", "no two writes were acknowledged with a position")
+RENUMBERED: Final = Rule(
+    checker="freshness",
+    guarantee="write-positions-agree",
+    anomaly="renumbered-write",
+    tested="reads that name the position of a write whose acknowledgement named it",
+)
+MOVED: Final = RENUMBERED.here(lacks="no read shows a write of one certain position")
 #: Keys that anything else writes have values which one operation alone does not determine.
 _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 
@@ -58,47 +82,37 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     views = views_of(history)
     parts = [session_breaches(judged, views), value_breaches(history, views), write_order_breaches(history)]
     parts += [renumbered(history, views)] if views.by_time else [skipped_writes(history), cas_breaches(history, views)]
-    findings = [breach for part in parts for breach in part]
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=findings,
+        verdict(
+            facts,
+            *_judged(history, judged, views, [breach for part in parts for breach in part]),
             exposed=rows(_exposed(history)),
             exposure_of="answered reads of a key after another process's acknowledged write to it",
             untested="no session read a key after another process's acknowledged write to it",
-            rules=_rules(history, judged, views),
             kept=f"{len(judged)} replies respect the order of their sessions",
-            shown=few_of_each(findings),
             figures={"replies_judged": number_of(judged), "sessions": number_of(_first_replies(judged))},
-        ).verdict(facts)
+        )
     ]
 
 
-def _rules(history: History, judged: list[Operation], views: Views) -> tuple[Rule, ...]:
+def _judged(history: History, judged: list[Operation], views: Views, findings: list[Finding]) -> list[Judged]:
     again = len(judged) - len(_first_replies(judged))
     writes = [w for w in ok_writes(history) if write_position(w) is not None]
     keys = {w.key for w in writes}
     reads = [r for r in ok_reads(history) if r.value_position is not None]
     placed = sum(r.position is not None and r.key in keys for r in reads)
-    swaps = sum(w.f == "cas" for w in writes)
-    differ = "servers number writes differently, so positions do not tell"
-    by_order = {
-        "skipped-write": (placed, "no answer with both positions is about a key that was written"),
-        "cas-on-wrong-value": (swaps, "no compare-and-set was acknowledged with a position"),
+    differ = "servers number writes differently, so positions do not tell" if views.by_time else ""
+    chances = {
+        POSITION_BACK: again,
+        VALUE_BACK: again,
+        SKIPPED.here(lacks=differ): 0 if differ else placed,
+        WRONG_CAS.here(lacks=differ): 0 if differ else sum(w.f == "cas" for w in writes),
+        TWO_VALUES: len(reads),
+        NOWHERE: len(reads),
+        ORDER: max(0, len(writes) - 1),
+        MOVED: len(views.placed_reads),
     }
-    return (
-        rule("position-went-back", again, "no session got two replies with a position"),
-        rule("value-went-back", again, "no session got two replies with a position"),
-        *(
-            rule(name, 0 if views.by_time else n, differ if views.by_time else lacks)
-            for name, (n, lacks) in by_order.items()
-        ),
-        rule("two-values", len(reads), "no answer names the position of its value"),
-        rule("value-from-nowhere", len(reads), "no answer names the position of its value"),
-        rule("write-order", max(0, len(writes) - 1), "no two writes were acknowledged with a position"),
-        rule(RENUMBERED, len(views.placed_reads), "no read shows a write of one certain position"),
-    )
+    return sorted_out(findings, chances)
 
 
 def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]:
@@ -110,15 +124,11 @@ def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]
         numbers = session, operation.node if views.by_time else ""
         before = latest.get(numbers)
         if before is not None and _known(before.position) > _known(operation.position):
-            yield Finding(
-                anomaly="position-went-back",
-                operations=(before, operation),
-                key=operation.key,
-                steps=(
-                    f"{_title(session)} got a reply from {before.node} that stands at {shown(before.position)}.",
-                    f"After that {operation.node} answered its {operation.f} from {shown(operation.position)}.",
-                ),
+            steps = (
+                f"{_title(session)} got a reply from {before.node} that stands at {shown(before.position)}.",
+                f"After that {operation.node} answered its {operation.f} from {shown(operation.position)}.",
             )
+            yield POSITION_BACK.finding(before, operation, key=operation.key, steps=steps)
         else:
             latest[numbers] = operation
         value_position = write_position(operation) if operation.f in WRITES else operation.value_position
@@ -127,15 +137,12 @@ def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]
         place = (*numbers, operation.key)
         seen = known.get(place)
         if seen is not None and seen[0] > value_position:
-            yield Finding(
-                anomaly="value-went-back",
-                operations=(seen[1], operation),
-                steps=(
-                    f"{_title(session)} knew {operation.key} as of {shown(seen[0])}, by its own {seen[1].f}.",
-                    f"After that {operation.node} answered its {operation.f} with {_value(operation)!r}, as of "
-                    f"{shown(value_position)}.",
-                ),
+            steps = (
+                f"{_title(session)} knew {operation.key} as of {shown(seen[0])}, by its own {seen[1].f}.",
+                f"After that {operation.node} answered its {operation.f} with {_value(operation)!r}, as of "
+                f"{shown(value_position)}.",
             )
+            yield VALUE_BACK.finding(seen[1], operation, steps=steps)
         else:
             known[place] = (value_position, operation)
 
@@ -152,16 +159,13 @@ def skipped_writes(history: History) -> Iterator[Finding]:
         positions, writes = placed[read.key]
         i = bisect_right(positions, read.position)
         if i and positions[i - 1] > read.value_position:
-            yield Finding(
-                anomaly="skipped-write",
-                operations=(writes[i - 1], read),
-                steps=(
-                    f"{writes[i - 1].f} of {writes[i - 1].value!r} to {read.key} was acknowledged at "
-                    f"{shown(positions[i - 1])}.",
-                    f"{read.node} answered from its state at {shown(read.position)}, which includes it, with "
-                    f"{read.result!r} as of {shown(read.value_position)}.",
-                ),
+            write = writes[i - 1]
+            steps = (
+                f"{write.f} of {write.value!r} to {read.key} was acknowledged at {shown(positions[i - 1])}.",
+                f"{read.node} answered from its state at {shown(read.position)}, which includes it, with "
+                f"{read.result!r} as of {shown(read.value_position)}.",
             )
+            yield SKIPPED.finding(write, read, steps=steps)
 
 
 def value_breaches(history: History, views: Views) -> Iterator[Finding]:
@@ -190,16 +194,29 @@ def value_breaches(history: History, views: Views) -> Iterator[Finding]:
                 and at >= lowest
                 and not sources.may_have_written(read)
             ):
-                yield Finding(
-                    anomaly="value-from-nowhere",
-                    operations=(read,),
-                    steps=(
-                        f"{read.node} answered that {key} is {read.result!r}, written at {shown(at)}.",
-                        "Nobody had asked for that by then."
-                        if views.by_time
-                        else "No write of that value to it was acknowledged at that position, and none is unanswered.",
-                    ),
+                why = "No write of that value to it was acknowledged at that position, and none is unanswered."
+                steps = (
+                    f"{read.node} answered that {key} is {read.result!r}, written at {shown(at)}.",
+                    "Nobody had asked for that by then." if views.by_time else why,
                 )
+                yield NOWHERE.finding(read, steps=steps)
+
+
+def renumbered(history: History, views: Views) -> Iterator[Finding]:
+    """Each read that shows a write at another position than it was acknowledged at."""
+    for read, write in views.renumbered:
+        yield RENUMBERED.finding(
+            write,
+            read,
+            steps=(
+                f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}, at "
+                f"position {shown(write_position(write))}; nobody else wrote that.",
+                f"{answered_words(history, read, None)}: {read.result!r}, written at position "
+                f"{shown(read.value_position)}{epoch_words(read)}.",
+                "A write has one position: the two servers do not hold the same store.",
+            ),
+            nodes=tuple(dict.fromkeys((read.node, write.node))),
+        )
 
 
 class _Sources:
@@ -223,35 +240,21 @@ class _Sources:
 
 def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> Finding:
     verb = "wrote" if other.f in WRITES else "read"
-    return Finding(
-        anomaly="two-values",
-        operations=(other, read),
-        steps=(
-            f"Process {other.process} {verb} {_value(other)!r} in {key} at position {shown(at)}.",
-            f"Process {read.process} read {read.result!r} there through {read.node}, as of the same position.",
-        ),
+    steps = (
+        f"Process {other.process} {verb} {_value(other)!r} in {key} at position {shown(at)}.",
+        f"Process {read.process} read {read.result!r} there through {read.node}, as of the same position.",
     )
+    return TWO_VALUES.finding(other, read, steps=steps)
 
 
 def write_order_breaches(history: History) -> Iterator[Finding]:
     """Acknowledged writes whose positions contradict real time, or are shared."""
     for first, second, why in order_contradictions(history):
-        yield _order(first, second, why)
-
-
-def _order(first: Operation, second: Operation, why: str) -> Finding:
-    return Finding(
-        anomaly="write-order",
-        operations=(first, second),
-        key=second.key,
-        steps=(
-            f"{first.f} of {first.value!r} to {first.key} through {first.node} stands at "
-            f"{shown(write_position(first))}.",
-            f"{second.f} of {second.value!r} to {second.key} through {second.node} stands at "
-            f"{shown(write_position(second))}.",
-            f"The first {why}.",
-        ),
-    )
+        stand = (
+            f"{o.f} of {o.value!r} to {o.key} through {o.node} stands at {shown(write_position(o))}."
+            for o in (first, second)
+        )
+        yield ORDER.finding(first, second, key=second.key, steps=(*stand, f"The first {why}."))
 
 
 def cas_breaches(history: History, views: Views) -> Iterator[Finding]:
@@ -275,15 +278,12 @@ def cas_breaches(history: History, views: Views) -> Iterator[Finding]:
             compared = msgspec.structs.replace(cas, result=cas.value[0])
             if sources.may_have_written(compared):
                 continue
-            yield Finding(
-                anomaly="cas-on-wrong-value",
-                operations=(before, cas),
-                steps=(
-                    f"{before.f} left {written(before)!r} in {key} at {shown(write_position(before))}.",
-                    f"The next write of {key}, at {shown(write_position(cas))}, is a compare-and-set that found "
-                    f"{cas.value[0]!r}; no unanswered write can have put it there.",
-                ),
+            steps = (
+                f"{before.f} left {written(before)!r} in {key} at {shown(write_position(before))}.",
+                f"The next write of {key}, at {shown(write_position(cas))}, is a compare-and-set that found "
+                f"{cas.value[0]!r}; no unanswered write can have put it there.",
             )
+            yield WRONG_CAS.finding(before, cas, steps=steps)
 
 
 def _exposed(history: History) -> list[Operation]:

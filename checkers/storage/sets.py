@@ -8,7 +8,6 @@ Only elements at risk count as tested: those after whose add the leader changed,
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
@@ -16,18 +15,28 @@ from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.derived.positions import is_ok, weak_reads
 from fencepost.checkers.derived.reigns import first_subject, reigns_of
 from fencepost.checkers.derived.servers import Risk
+from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.storage.register_anomalies import describe
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, by, rule, seconds
+from fencepost.checkers.violations.finding import Doubt, Finding, by, seconds
 from fencepost.checkers.violations.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
-CHECKER: Final = "set"
 GUARANTEE: Final = "no-lost-acknowledged-writes"
-EXPOSURE_OF: Final = "acknowledged elements that something disturbed, and that a strong read after healing had to show"
 READS: Final = frozenset({"members", "read-all"})
-#: What a rule lacked where nothing was at risk.
-LACKS: Final = "no leader changed and no fault touched a voting node after it was sent"
+LOST: Final = Rule(
+    checker="set",
+    guarantee=GUARANTEE,
+    anomaly="lost-write",
+    tested="acknowledged elements that something disturbed, and that a strong read after healing had to show",
+    lacks="no leader changed and no fault touched a voting node after an acknowledged element was sent",
+)
+VANISHED: Final = Rule(
+    guarantee=GUARANTEE, anomaly="lost-after-seen", tested="elements that were seen before", lacks=LOST.lacks
+)
+PHANTOM: Final = Rule(
+    guarantee=GUARANTEE, anomaly="phantom-element", tested="elements", lacks="no strong read shows an element"
+)
 
 
 def _read(op: Operation) -> None:
@@ -51,20 +60,22 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     changed_ns = max((begin.at_ns for begin in later_epochs), default=-1)
     risk = Risk(history, facts, frozenset(facts.voters), changed_ns)
     due = [add for one in sets for add in one.exposed()]
-    at_risk = [add for add in due if risk.runs(add)]
+    at_risk = rows(add for add in due if risk.runs(add))
+    undue = "" if due else "no acknowledged element was due in a strong read after healing"
+    unseen = "" if any(one.seen_before_the_last() for one in sets) else "no strong read came after one with elements"
+    chances = {
+        LOST.here(lacks=weak or undue): len(at_risk),
+        VANISHED.here(lacks=weak or unseen): sum(one.seen_before_the_last(risk) for one in sets),
+        PHANTOM.here(lacks=weak): sum(one.seen() for one in sets),
+    }
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=findings,
-            broken=f"{len(findings)} elements are lost or were never added",
+        verdict(
+            facts,
+            *sorted_out(findings, dict.fromkeys(chances, 0) if weak else chances),
             doubt=_doubt(weak, sets, history.healed_ns),
-            exposed=rows(at_risk),
-            exposure_of=EXPOSURE_OF,
-            untested=f"0 of {len(due)} acknowledged elements were at risk: {LACKS}" if due and not at_risk else "",
-            rules=_rules(sets, risk, weak, len(at_risk), findings),
+            exposed=at_risk,
             figures=numbers_of(counted_in(sets)),
-        ).verdict(facts)
+        )
     ]
 
 
@@ -77,28 +88,6 @@ def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Do
         return None
     why = "the run never healed" if healed_ns is None else "none was answered"
     return Doubt(Cause.UNDECIDED, f"no strong read after healing: {why}")
-
-
-def _rules(
-    sets: Sequence["SetHistory"], risk: Risk, weak: str, at_risk: int, findings: Sequence[Finding]
-) -> tuple[Rule, ...]:
-    """The rules about elements, and how often each could have fired; what is lost was at risk, whatever is known."""
-    lost = Counter(finding.anomaly for finding in findings)
-    due = any(one.exposed() for one in sets)
-    seen = sum(one.seen_before_the_last(risk) for one in sets)
-    seen_at_all = any(one.seen_before_the_last() for one in sets)
-    chances = {
-        "lost-write": (
-            max(at_risk, lost["lost-write"]),
-            LACKS if due else "no acknowledged element was due in a strong read after healing",
-        ),
-        "lost-after-seen": (
-            max(seen, lost["lost-after-seen"]),
-            LACKS if seen_at_all else "no strong read came after one with elements",
-        ),
-        "phantom-element": (sum(one.seen() for one in sets), "no strong read shows an element"),
-    }
-    return tuple(rule(name, 0 if weak else count, weak or lacks) for name, (count, lacks) in chances.items())
 
 
 def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
@@ -227,7 +216,7 @@ class SetHistory:
             f"The strong {describe(after)}, invoked later at {seconds(after.invoked_ns)}, lacks it; nothing removes "
             "elements.",
         )
-        return Finding(anomaly="lost-after-seen", operations=(*adds[:1], before, after), steps=steps, about=0)
+        return VANISHED.finding(*adds[:1], before, after, steps=steps, about=0)
 
     def _phantoms(self) -> list[Finding]:
         """Elements in a strong read that nobody can have added by then."""
@@ -251,7 +240,7 @@ def _phantom(element: Value, read: Operation, add: Operation | None) -> Finding:
     else:
         why = f"{_adding(add)} was invoked only later, at {seconds(add.invoked_ns)}."
     steps = (f"The strong {describe(read)} shows {element!r}.", why)
-    return Finding(anomaly="phantom-element", operations=(read,) if add is None else (add, read), steps=steps)
+    return PHANTOM.finding(*(() if add is None else (add,)), read, steps=steps)
 
 
 def _adding(add: Operation) -> str:

@@ -1,12 +1,7 @@
-"""What went on around an operation, in words for a witness: its node was paused or cut off, two numbers contradict."""
+"""What went on around an operation, in words for a witness: its node was paused or cut off."""
 
-from collections.abc import Iterator
-from typing import Final
-
-from fencepost.checkers.derived.positions import write_position
 from fencepost.checkers.derived.reigns import Reign
-from fencepost.checkers.derived.versions import Views
-from fencepost.checkers.violations.finding import Finding, duration, shown
+from fencepost.checkers.violations.finding import duration
 from fencepost.harness.history import History, Operation
 
 #: Longer after it woke, a node's answers are no longer told by its waking.
@@ -34,26 +29,6 @@ def answered_words(history: History, operation: Operation, reign: Reign | None) 
     during = [f"{f.fault} of {', '.join(f.nodes)}" for f in history.in_force(at_ns)]
     sentence = f"{title} answered {', '.join(pieces)}" if pieces else f"{title} answered"
     return sentence + (f", during {'; '.join(during)}" if during else "")
-
-
-RENUMBERED: Final = "renumbered-write"
-
-
-def renumbered(history: History, views: Views) -> Iterator[Finding]:
-    """Each read that shows a write at another position than it was acknowledged at."""
-    for read, write in views.renumbered:
-        yield Finding(
-            anomaly=RENUMBERED,
-            operations=(write, read),
-            steps=(
-                f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}, at "
-                f"position {shown(write_position(write))}; nobody else wrote that.",
-                f"{answered_words(history, read, None)}: {read.result!r}, written at position "
-                f"{shown(read.value_position)}{epoch_words(read)}.",
-                "A write has one position: the two servers do not hold the same store.",
-            ),
-            nodes=tuple(dict.fromkeys((read.node, write.node))),
-        )
 
 
 def epoch_words(operation: Operation) -> str:

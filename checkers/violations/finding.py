@@ -10,8 +10,7 @@ kept: `valid`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -19,8 +18,8 @@ import msgspec
 from fencepost.checkers.derived.evidence import row
 from fencepost.checkers.derived.positions import events_of
 from fencepost.harness.history import UNNAMED_NODE, Operation
-from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, Verdict, VerdictProof, Witness, in_words
-from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
+from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, VerdictProof, Witness
+from fencepost.harness.verdict.figures import Traced
 
 
 def seconds(ns: int) -> str:
@@ -60,10 +59,6 @@ def describe(op: Operation) -> str:
 def rule(name: str, chances: int, lacks: str) -> Rule:
     """`lacks` is said only where there was no chance."""
     return Rule(name=name, chances=chances, lacks="" if chances else lacks)
-
-
-#: Of each anomaly so many findings become witnesses where anomalies are many.
-WITNESSES_OF_EACH: Final = 2
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,22 +128,14 @@ def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
     return {name: Traced(count, tuple(rows.get(name, ()))) for name, count in counts.items()}
 
 
-def ranked(findings: Iterable[N]) -> Iterator[tuple[int, N]]:
-    """Yield each finding with the number of findings of the same name before it."""
-    before = Counter[str]()
-    for one in findings:
-        yield before[one.anomaly], one
-        before[one.anomaly] += 1
-
-
 def one_of_each_first(findings: Sequence[N]) -> list[N]:
     """Order the findings so that every anomaly comes once before any comes twice."""
-    return [one for _, one in sorted(ranked(findings), key=lambda pair: pair[0])]
-
-
-def few_of_each(findings: Iterable[N], most: int = WITNESSES_OF_EACH) -> list[N]:
-    """Return the first `most` findings of each anomaly."""
-    return [one for rank, one in ranked(findings) if rank < most]
+    before = Counter[str]()
+    ranked = []
+    for one in findings:
+        ranked.append((before[one.anomaly], one))
+        before[one.anomaly] += 1
+    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
 
 
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
@@ -198,10 +185,12 @@ def conclude(*, broken: str, doubt: Doubt | None = None, untested: str = "", kep
     return Conclusion(Validity.VALID, kept)
 
 
-def too_few(exposure: int, exposure_of: str, facts: Facts, instead: str = "") -> str:
-    """Say why this little exposure makes a pass vacuous, by the checker's own text if it has one; empty: enough."""
+def too_few(exposure: int, exposure_of: str, facts: Facts, none: str = "") -> str:
+    """Say why this little exposure makes a pass vacuous, by the text `none` where there was none; empty: enough."""
     least = facts.thresholds.exposure_min
-    return "" if exposure >= least else instead or f"{exposure} {exposure_of}; at least {least} are asked for"
+    if exposure >= least:
+        return ""
+    return (not exposure and none) or f"{exposure} {exposure_of}; at least {least} are asked for"
 
 
 def no_chance(rules: Sequence[Rule], facts: Facts) -> str:
@@ -209,59 +198,3 @@ def no_chance(rules: Sequence[Rule], facts: Facts) -> str:
     if not rules or any(rule.chances for rule in rules) or not facts.thresholds.exposure_min:
         return ""
     return "no rule could have fired: " + "; ".join(f"{rule.name}: {rule.lacks}" for rule in rules)
-
-
-class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one checker has to say about one guarantee.
-
-    `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one with too little exposure, and of a
-    valid one; without `broken`, the reason counts the anomalies by name. `exposed` has a row for each time that the
-    guarantee was tested; `exposure` is the number of times where rows cannot say it. `shown` become witnesses; None:
-    the first `findings`. `rules` say how often each rule could have fired; if none could, the verdict is `unknown`,
-    whatever the exposure. `figures` and `complete` mean the same as in `Verdict`.
-    """
-
-    checker: str
-    guarantee: str
-    findings: Sequence[Finding] = ()
-    broken: str = ""
-    doubt: Doubt | None = None
-    exposed: Rows = ()
-    exposure: int | None = None
-    exposure_of: str
-    untested: str = ""
-    kept: str = ""
-    shown: Sequence[Finding] | None = None
-    rules: tuple[Rule, ...] = ()
-    figures: Figures = MappingProxyType({})
-    proofs: tuple[VerdictProof, ...] = ()
-    complete: bool = False
-
-    def verdict(self, facts: Facts) -> Verdict:
-        """Return the verdict, by the plan's threshold of exposure."""
-        anomalies = violations(self.findings)
-        counts = {name: number.value for name, number in anomalies.items()}
-        exposure = Traced(self.exposure, self.exposed) if self.exposure is not None else tally(self.exposed)
-        validity, reason, cause = conclude(
-            broken=(self.broken or in_words(counts)) if self.findings else "",
-            doubt=self.doubt,
-            untested=too_few(exposure.value, self.exposure_of, facts, self.untested) or no_chance(self.rules, facts),
-            kept=self.kept,
-        )
-        shown = self.findings[:WITNESSES_MAX] if self.shown is None else self.shown
-        return Verdict(
-            checker=self.checker,
-            guarantee=self.guarantee,
-            validity=validity,
-            reason=reason,
-            cause=cause,
-            exposure=exposure,
-            exposure_of=self.exposure_of,
-            # A violation was a chance, however chances are counted.
-            rules=tuple(rule(r.name, max(r.chances, counts.get(r.name, 0)), r.lacks) for r in self.rules),
-            anomalies=anomalies,
-            witnesses=tuple(finding.witness() for finding in shown),
-            figures=dict(self.figures),
-            proofs=self.proofs,
-            complete=self.complete,
-        )

@@ -13,7 +13,8 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.derived.positions import in_final
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, rule, shown
+from fencepost.checkers.rules import Rule, sorted_out, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, shown
 from fencepost.checkers.watches.changes import KnownChanges
 from fencepost.checkers.watches.heard import Event, HeardStretch, Mark, stretches
 from fencepost.checkers.watches.listening import (
@@ -35,7 +36,6 @@ from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Traced
 
-CHECKER: Final = "watch"
 RELIABLE: Final = "watch-reliable"
 RESUMABLE: Final = "watch-resumable"
 ATOMIC: Final = "watch-atomic"
@@ -63,13 +63,13 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
     """One guarantee: the findings that break it, and by what it was put to the test, an operation for each time.
 
-    `anomalies` are its rules: of each how often it could have fired.
+    `anomalies` are its rules: of each how often it could have fired (None: with every test).
     """
 
     guarantee: str
-    anomalies: Mapping[str, Callable[["Case"], int]]
+    anomalies: Mapping[str, Callable[[Case], int] | None]
     exposure: Callable[[Case], list[Operation]]
-    exposure_of: str
+    tested: str
 
 
 def _operations(case: Case) -> list[Operation]:
@@ -121,55 +121,55 @@ def _covers_any(case: Case, one: Heard, mark: Mark) -> bool:
 QUESTIONS: Final = (
     _Question(
         guarantee="watch-ordered",
-        anomalies={REORDERED: _followers, BEFORE_START: lambda case: len(case.events)},
+        anomalies={REORDERED: _followers, BEFORE_START: None},
         exposure=_operations,
-        exposure_of="events that listeners were told",
+        tested="events that listeners were told",
     ),
     _Question(
         guarantee="watch-unique",
         anomalies={DUPLICATE: _followers},
         exposure=_operations,
-        exposure_of="events that listeners were told",
+        tested="events that listeners were told",
     ),
     _Question(
         guarantee=RELIABLE,
-        anomalies={LOST: lambda case: len(_due(case))},
+        anomalies={LOST: None},
         exposure=_due,
-        exposure_of="known changes that a listener had to be told of",
+        tested="known changes that a listener had to be told of",
     ),
     _Question(
         guarantee=ATOMIC,
-        anomalies={SPLIT: lambda case: len(_transactions(case))},
+        anomalies={SPLIT: None},
         exposure=_transactions,
-        exposure_of="transactions of several keys that a listener was told of",
+        tested="transactions of several keys that a listener was told of",
     ),
     _Question(
         guarantee=RESUMABLE,
-        anomalies={LOST: lambda case: len(_missed(case))},
+        anomalies={LOST: None},
         exposure=_missed,
-        exposure_of="known changes that were made before a resumed watch began, and that it had to tell",
+        tested="known changes that were made before a resumed watch began, and that it had to tell",
     ),
     _Question(
         guarantee="watch-bookmarkable",
-        anomalies={BOOKMARK: lambda case: len(_bookmarks(case))},
+        anomalies={BOOKMARK: None},
         exposure=_bookmarks,
-        exposure_of="bookmarks that cover a known change",
+        tested="bookmarks that cover a known change",
     ),
     _Question(
         guarantee=BEFORE_DATA,
-        anomalies=dict.fromkeys((DATA, REPLY), lambda case: len(_answers(case))),
+        anomalies={DATA: None, REPLY: None},
         exposure=_answers,
-        exposure_of="answers among the events that are newer than a known change",
+        tested="answers among the events that are newer than a known change",
     ),
     _Question(
         guarantee="watch-truthful",
         anomalies={
             "invented-event": lambda case: len(case.events),
             "wrong-value": lambda case: sum(event.value is not None for event in case.changes.explained),
-            "wrong-kind": lambda case: len(case.changes.explained),
+            "wrong-kind": None,
         },
         exposure=lambda case: [event.op for event in case.changes.explained],
-        exposure_of="events that a write explains",
+        tested="events that a write explains",
     ),
 )
 
@@ -218,21 +218,19 @@ def _of(question: _Question, case: Case) -> list[Finding]:
 
 
 def _verdict(question: _Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
-    findings = _of(question, case)
     exposed = rows(question.exposure(case))
-    return Findings(
-        checker=CHECKER,
-        guarantee=question.guarantee,
-        findings=findings,
+    chances = {
+        Rule(checker="watch", guarantee=question.guarantee, anomaly=name, tested=question.tested): (
+            exposed if count is None else count(case)
+        )
+        for name, count in question.anomalies.items()
+    }
+    return verdict(
+        facts,
+        *sorted_out(_of(question, case), chances),
         doubt=Doubt(Cause.UNDECIDED, "; ".join(doubts)) if doubts and question.guarantee == RELIABLE else None,
         exposed=exposed,
-        exposure_of=question.exposure_of,
-        kept=f"{len(exposed)} {question.exposure_of}",
-        rules=tuple(
-            rule(name, count(case), f"no {question.exposure_of}") for name, count in question.anomalies.items()
-        ),
-        shown=few_of_each(findings),
-    ).verdict(facts)
+    )
 
 
 def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:

@@ -143,7 +143,7 @@ def test_who_defined_a_model_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("", "nothing to judge: no operation"), (edn("0(w1 0)"), "at least 1 are asked for")]
+    ("text", "said"), [("", "nothing to judge: no operation"), (edn("0(w1 0)"), "no ok reads and cas")]
 )
 def test_an_unknown_one_says_what_was_missing(page: Make, text: str, said: str) -> None:
     code, html = page(text)

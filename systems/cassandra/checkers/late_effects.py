@@ -20,17 +20,18 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.positions import READS, WRITES, by_key, written
-from fencepost.checkers.violations.finding import Finding, Findings, duration, rule
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Finding, duration
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.history.operation import GaveUp, error_of
 from fencepost.harness.verdict import Facts, Verdict
 
-CHECKER: Final = "late-effects"
-GUARANTEE: Final = "serial-reads-settle"
 _GIVEN_UP: Final = frozenset(GaveUp)
-ANOMALY: Final = "late-effect"
-_EXPOSURE_OF: Final = (
-    "writes that their server gave up, that a serial read did not show, and that were looked for again"
+LATE: Final = Rule(
+    checker="late-effects",
+    guarantee="serial-reads-settle",
+    anomaly="late-effect",
+    tested="writes that their server gave up, that a serial read did not show, and that were looked for again",
 )
 
 
@@ -60,17 +61,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     settled = [one for operations in by_key(history.operations).values() for one in _settled(operations)]
     late = [_finding(one.write, one.read, one.seen) for one in settled if one.seen is not None]
     return [
-        Findings(
-            checker=CHECKER,
-            guarantee=GUARANTEE,
-            findings=late,
+        verdict(
+            facts,
+            LATE.tally(late, rows(one.write for one in settled)),
             broken=f"{len(late)} of {len(settled)} writes took effect after a serial read that did not show them",
-            exposed=rows(one.write for one in settled),
-            exposure_of=_EXPOSURE_OF,
-            untested="no write was given up by its server, not shown by a serial read, and looked for again",
-            rules=(rule(ANOMALY, len(settled), "nothing was given up and looked for twice"),),
-            kept=f"{len(settled)} writes that a serial read did not show were never seen after it",
-        ).verdict(facts)
+        )
     ]
 
 
@@ -116,9 +111,10 @@ def _ended(answered: Operation) -> int:
 
 def _finding(write: Operation, read: Operation, seen: Operation) -> Finding:
     between = duration(read.invoked_ns - (write.ended_ns or 0))
-    return Finding(
-        anomaly=ANOMALY,
-        operations=(write, read, seen),
+    return LATE.finding(
+        write,
+        read,
+        seen,
         about=0,
         steps=(
             f"{write.node} answered {write.error} to the {write.f} of {written(write)!r} to {write.key}, and did no"

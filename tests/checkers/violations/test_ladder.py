@@ -2,8 +2,10 @@
 
 import pytest
 
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings, few_of_each, one_of_each_first
-from fencepost.harness.verdict import Cause, Rule, Validity
+from fencepost.checkers.rules import Rule, verdict
+from fencepost.checkers.violations.finding import Doubt, Finding, one_of_each_first
+from fencepost.harness.verdict import Cause, Validity
+from fencepost.harness.verdict.figures import Traced
 from tests.checkers.build import facts
 
 _DOUBT = Doubt(Cause.STALLED, "the machine stood still")
@@ -23,7 +25,7 @@ def found(*names: str) -> list[Finding]:
             (Validity.INVALID, "2 lost writes, 1 stale read", None),
         ),
         ((), _DOUBT, (), (Validity.UNKNOWN, "the machine stood still", Cause.STALLED)),
-        ((), None, (), (Validity.UNKNOWN, "0 reads; at least 1 are asked for", Cause.NO_EXPOSURE)),
+        ((), None, (), (Validity.UNKNOWN, "no reads", Cause.NO_EXPOSURE)),
         ((), None, (4,), (Validity.VALID, "all current", None)),
     ],
 )
@@ -33,41 +35,30 @@ def test_rungs(
     exposed: tuple[int, ...],
     expected: tuple[Validity, str, Cause | None],
 ) -> None:
-    verdict = Findings(
-        checker="c",
-        guarantee="g",
-        findings=found(*findings),
-        doubt=doubt,
-        exposed=exposed,
-        exposure_of="reads",
-        kept="all current",
-    ).verdict(facts())
-    assert (verdict.validity, verdict.reason, verdict.cause) == expected
-    assert "lost-write" not in verdict.anomalies or verdict.anomalies["lost-write"].rows == (0, 2)
-    assert bool(verdict.anomalies) is bool(findings)
+    judged = Rule(guarantee="g", anomaly="lost-write", tested="reads").tally(found(*findings), exposed)
+    said = verdict(facts(), judged, doubt=doubt, kept="all current")
+    assert (said.validity, said.reason, said.cause) == expected
+    assert "lost-write" not in said.anomalies or said.anomalies["lost-write"].rows == (0, 2)
+    assert bool(said.anomalies) is bool(findings)
+    assert said.exposure == Traced(len(exposed), exposed)
 
 
 def test_every_anomaly_is_shown_before_one_is_shown_again() -> None:
     many = found("a", "a", "a", "b", "a", "c")
     assert [f.anomaly for f in one_of_each_first(many)] == ["a", "b", "c", "a", "a", "a"]
-    assert [f.anomaly for f in few_of_each(many, 2)] == ["a", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(("chances", "expected"), [((0, 0), Validity.UNKNOWN), ((0, 3), Validity.VALID)])
 def test_a_pass_in_which_no_rule_could_have_fired_is_unknown(chances: tuple[int, int], expected: Validity) -> None:
     """Exposure alone does not make a pass: one of the checker's rules must have had its chance."""
     lost, stamped = chances
-    verdict = Findings(
-        checker="c",
-        guarantee="g",
+    said = verdict(
+        facts(),
+        Rule(guarantee="g", anomaly="lost", tested="reads", lacks="no final read").tally((), lost),
+        Rule(guarantee="g", anomaly="stamped", tested="reads", lacks="no stamp").tally((), stamped),
         exposed=(4, 5, 6),
-        exposure_of="reads",
-        rules=(
-            Rule(name="lost", chances=lost, lacks="no final read"),
-            Rule(name="stamped", chances=stamped, lacks="no stamp"),
-        ),
-    ).verdict(facts())
-    assert verdict.validity is expected
+    )
+    assert said.validity is expected
     if expected is Validity.UNKNOWN:
-        assert verdict.reason == "no rule could have fired: lost: no final read; stamped: no stamp"
-        assert verdict.cause is Cause.NO_EXPOSURE
+        assert said.reason == "no rule could have fired: lost: no final read; stamped: no stamp"
+        assert said.cause is Cause.NO_EXPOSURE

@@ -28,6 +28,7 @@ from fencepost.checkers.rules import Judged, Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, LogEntry, LogEvent, Logged, NodeLog
 from fencepost.harness.verdict import Cause, Facts, SessionBound, Verdict
+from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
 from fencepost.systems.kafka.facts.replicas import SAME_LEADER, Partitions, PartitionState, PartitionStep, in_order
 
@@ -113,7 +114,7 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
             tally(ELECTED, read.elections_beside),
             tally(IN_SYNC, read.in_sync_beside),
             doubt=gap,
-            exposure=read.elections_beside + read.in_sync_beside,
+            exposed=Traced(read.elections_beside + read.in_sync_beside),
             kept=f"in {read.elections_beside} elections no fenced or stopping broker was elected",
         ),
         verdict(
@@ -121,15 +122,14 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
             tally(WENT_BACK, read.registered_again),
             tally(STALE, read.reports_after),
             doubt=gap,
-            exposure=read.registered_again + read.reports_after,
+            exposed=Traced(read.registered_again + read.reports_after),
             kept=f"{read.registered_again} brokers that registered again had a higher epoch, and only it counted",
         ),
         verdict(
             facts,
             tally(SECOND, second),
             doubt=gap,
-            exposure=second,
-            exposed=attempts,
+            exposed=Traced(second, attempts),
             kept=f"{len(attempts)} second registrations of a living broker's id were refused",
         ),
         verdict(

@@ -8,7 +8,7 @@ from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.outcomes import UNTOUCHED, disturbed, unread
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, OF_EACH, Sight, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, TransactionsView
 
 _ONCE: Final = "transforms-exactly-once"
 DISTURBED: Final = "transactions that read an input, and that something disturbed"
@@ -37,14 +37,12 @@ def judge_inputs(history: History, view: TransactionsView, facts: Facts) -> Verd
     records = sum(answer.result for answer in view.consumed.values())
     return verdict(
         facts,
-        *sorted_out((TWICE, AHEAD), findings, outputs_seen),
-        MISSING.tally([f for f in findings if f.anomaly == MISSING.anomaly], records),
+        *sorted_out(findings, {TWICE: outputs_seen, AHEAD: outputs_seen, MISSING: records}),
         doubt=doubt or unread(view),
         exposed=rows(p.operation for p in exposed),
         untested=UNTOUCHED if transforms else "no input was read",
         kept=f"{records} records of {len(outputs)} inputs were transformed once"
         " each, and none beyond the committed offsets",
-        shown_of_each=OF_EACH,
         figures={"transforms_ok": number_of(p.operation for p in transforms if p.committed)},
     )
 

@@ -11,7 +11,6 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.view import (
     CHECKER,
-    OF_EACH,
     LogTransaction,
     PartitionLog,
     Sight,
@@ -100,7 +99,6 @@ def judge_atomic(history: History, view: TransactionsView, facts: Facts) -> Verd
         doubt=unread(view),
         kept=f"{len(exposed)} transactions over several partitions, of version {view.version}, that something disturbed"
         " were there whole or not at all",
-        shown_of_each=OF_EACH,
         figures={
             **{name: number_of(t.operation for t in own) for name, own in counted.items()},
             "begins": number_of(view.begins),
@@ -154,7 +152,6 @@ def judge_durable(history: History, view: TransactionsView, facts: Facts) -> Ver
         _vanished(view),
         doubt=unread(view),
         kept=f"{len(exposed)} acknowledged commits that something disturbed are there with all of their records",
-        shown_of_each=OF_EACH,
     )
 
 
@@ -214,6 +211,5 @@ def judge_hidden(view: TransactionsView, facts: Facts) -> Verdict:
         facts,
         ABORTED_READ.tally(aborted, rows(transaction.operation for transaction in hidden)),
         PHANTOM.tally(phantoms, shown),
-        shown_of_each=OF_EACH,
         figures={"refused_commits_in_the_log": number_of(t.operation for t in hidden if t.commits)},
     )

@@ -10,7 +10,7 @@ from fencepost.checkers.violations.finding import Doubt, Finding, by, duration
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, OF_EACH, PartitionLog, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, PartitionLog, TransactionsView
 
 
 def _reused(before: Statement, begin: Statement) -> Iterator[str]:
@@ -70,7 +70,6 @@ def judge_fenced(view: TransactionsView, facts: Facts) -> Verdict:
         TOKEN.judge(says(begin, begin.result[0]) for begin in view.begins),
         kept=f"of {len(late)} transactions whose commit came after a later producer had begun none was acknowledged,"
         f" {len(refused)} were refused as fenced",
-        shown_of_each=OF_EACH,
         figures={"late_commits_refused": number_of(refused)},
     )
 

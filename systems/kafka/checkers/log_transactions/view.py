@@ -11,8 +11,6 @@ from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
 
 CHECKER: Final = "log-transactions"
-#: Of each anomaly so many become witnesses.
-OF_EACH: Final = 2
 _TRANSACTIONS: Final = frozenset({"transact", "transform", "late-record"})
 #: Refusals before anything of a transaction was sent.
 _UNSENT: Final = frozenset({"no-producer", "no-input", "not-connected", "not-sent"})

@@ -88,7 +88,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return [
         verdict(
             facts,
-            *sorted_out(_RULES, [_finding(history, difference) for difference in differences], len(paths)),
+            *sorted_out(
+                [_finding(history, difference) for difference in differences], dict.fromkeys(_RULES, len(paths))
+            ),
             broken=f"of {len(paths)} objects {counts[MISSING]} are missing in ZooKeeper,"
             f" {counts[LEFT]} are only there, and {counts[OLD]} are others there",
             kept=f"{len(paths)} objects are the same in both stores at the last of {offsets} offsets in /migration:"

@@ -84,7 +84,9 @@ def judge(history: History, changes: MetadataChanges, incarnations: Incarnations
     lacks = UNTOUCHED if due else "no final view was proven to be late enough"
     return verdict(
         facts,
-        *sorted_out((LOST.here(lacks=lacks), CONTRADICT.here(lacks=lacks)), [*lost, *lost_names], exposed),
+        *sorted_out(
+            [*lost, *lost_names], dict.fromkeys((LOST.here(lacks=lacks), CONTRADICT.here(lacks=lacks)), exposed)
+        ),
         REFUSED.tally(
             _refused_but_shown(changes), sum(o.type is Outcome.FAIL for o in history.operations if o.f == "alter")
         ),

@@ -29,10 +29,11 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.rules import Fate, NothingOlder, Rule, Statement, Survives, verdict
-from fencepost.checkers.violations.finding import Doubt, Finding, Findings
+from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.base.quorum import majority
 from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
+from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.metadata.changes import UNTOUCHED, controller_risk
 from fencepost.systems.kafka.checkers.metadata.durable import GUARANTEE as DURABLE
 from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries, Placed
@@ -79,8 +80,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) in entries and operations, for each pair of logs.
     """
     if not history.logs:
-        nothing = Doubt(Cause.NO_EXPOSURE, "no metadata log was kept")
-        return [Findings(checker=CHECKER, guarantee=AGREES, doubt=nothing, exposure_of="").verdict(facts)]
+        return [verdict(facts, DIFFER.tally((), 0), doubt=Doubt(Cause.NO_EXPOSURE, "no metadata log was kept"))]
     logs = {node: NodeEntries(log) for node, log in history.logs.items()}
     placed = Placed(history, logs, facts)
     counted = _counted(placed, logs)
@@ -110,7 +110,7 @@ def _agrees(history: History, logs: _Logs, placed: Placed, counted: _Counted, fa
         EPOCH_BACK.tally(back, sum(max(0, len(log.at) - 1) for log in logs.values())),
         order,
         broken=_broken([*back, *differ, *overwritten, *order.findings]),
-        exposure=below,
+        exposed=Traced(below),
         kept=f"{below} entries that several logs hold at one offset",
         figures={**_figures(logs, counted), "entries_compared": below},
     )

@@ -119,7 +119,10 @@ def _left(history: History, facts: Facts, claims: Sequence[ControllerReign], eve
     counts = Counter(broken)
     return verdict(
         facts,
-        *sorted_out(_LEFT, [_deed_finding(history, d, r) for d, r in zip(written, broken, strict=True)], len(deeds)),
+        *sorted_out(
+            [_deed_finding(history, d, r) for d, r in zip(written, broken, strict=True)],
+            dict.fromkeys(_LEFT, len(deeds)),
+        ),
         broken=f"{len(written)} transactions of earlier controllers or brokers came after a claim,"
         f" {counts[OVERWRITTEN]} of them set {_MIGRATION}, {counts[STATE]} the state of a topic partition",
         untested=f"{len(claims)} claims, and only the controller asked ZooKeeper for anything after one",

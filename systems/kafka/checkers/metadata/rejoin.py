@@ -202,8 +202,7 @@ def _verdict(
         DISRUPTIVE.tally(findings, len(exposed)),
         broken=f"{len(findings)} of {len(exposed)} returning voters deposed a healthy leader",
         doubt=stalled if any(map(_doubtful, exposed)) else None,
-        exposure=len(exposed),
-        exposed=tuple(i for c in exposed for i in c.to_ns.rows),
+        exposed=Traced(len(exposed), tuple(i for c in exposed for i in c.to_ns.rows)),
         untested=vacuous,
         kept=f"{len(exposed)} voters came back, and the leader stayed",
         figures={

@@ -23,6 +23,7 @@ from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, NodeLog
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, MetadataImage, differences, plain
 from fencepost.systems.kafka.facts.snapshots import nodes_with_loaded_snapshots
 
@@ -65,7 +66,7 @@ def judge(history: History, facts: Facts) -> Verdict:
         facts,
         CONTRADICTS.tally(findings if not unread else (), objects),
         doubt=Doubt(Cause.UNDECIDED, f"records that cannot be read: {', '.join(unread)}") if unread else None,
-        exposure=len(compared),
+        exposed=Traced(len(compared)),
         kept=f"{len(compared)} snapshots with {objects} objects are what the log makes; {len(loaded)} of them by nodes"
         " that had begun from a snapshot or were sent one",
         figures={"loaded_ones_compared": len(loaded), "objects_compared": objects},

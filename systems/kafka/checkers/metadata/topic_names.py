@@ -21,10 +21,10 @@ from fencepost.checkers.derived.positions import by_key
 from fencepost.checkers.derived.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.circumstances import answered_words
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Finding, duration
+from fencepost.checkers.violations.finding import Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
-from fencepost.harness.verdict.figures import Figures, Traced, most, tally
+from fencepost.harness.verdict.figures import Figures, Rows, Traced, most, tally
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 from fencepost.systems.kafka.figures import Denied
 
@@ -110,16 +110,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ranked = _Explainer(history).explained(findings)
     denials = [f.operations[-1] for f in findings if f.anomaly == DENIED.anomaly]
     answers = [answer for name in names for answer in name.answers]
-    exposed = rows(o for name in names for o in name.exposed())
-    of_denied, of_invented, of_twice = sorted_out((DENIED, INVENTED, TWICE), findings, 0)
+    chances: dict[Rule, Rows | int] = {
+        DENIED: rows(o for name in names for o in name.exposed()),
+        INVENTED: len(answers),
+        TWICE: sum(max(0, len(name.takes) - 1) for name in names),
+    }
     return [
         verdict(
             facts,
-            DENIED.tally(of_denied.findings, exposed),
-            INVENTED.tally(of_invented.findings, len(answers)),
-            TWICE.tally(of_twice.findings, sum(max(0, len(name.takes) - 1) for name in names)),
-            broken=f"{len(ranked)} false answers about names",
-            shown=ranked[:WITNESSES_MAX],
+            *sorted_out(ranked, chances),
             kept=f"{len(names)} names: every answer is explained",
             figures={
                 "names": number_of((name.takes or name.answers)[0] for name in names),

@@ -255,7 +255,7 @@ def _as_controllers(history: History, facts: Facts, deeds: _Deeds) -> Verdict:
         facts,
         STAMP.tally([_stamped_finding(history, deeds, d) for d in deeds.stamped], by[BY_EPOCH] + len(deeds.stamped)),
         broken=f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch",
-        exposure=len(deeds.fenced) + len(deeds.stamped),
+        exposed=Traced(len(deeds.fenced) + len(deeds.stamped)),
         untested=f"of {len(deeds.reigns)} controllers none tried to act as one once superseded",
         kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
         f"({_counts(by)})",
