@@ -14,7 +14,6 @@ import msgspec
 
 #: Names a run in every row of every table.
 RUN_ID: Final = "run_id"
-RUN_ID_TEXT: Final = "the run, as in its `run.json`"
 #: Where the schema of a stored table says its version.
 VERSION_KEY: Final = b"fencepost.table_version"
 
@@ -402,17 +401,6 @@ CATCH_UPS: Final = FactTable(
     ),
 )
 
-MECHANISMS: Final = FactTable(
-    name="mechanisms",
-    row="one mechanism that runs of the system can meet, and how often this one met it from the main phase on",
-    columns=columns(
-        ("mechanism", TEXT, "its name, as the system declares it"),
-        ("count", LONG, "how often it was met; 0: never"),
-        ("event", LONG, "the first row that shows it; null when it was never met"),
-        ("events", LONGS, "one row for each time"),
-    ),
-)
-
 #: Every table of the core that is derived from a history.
 DERIVED: Final = (
     OPERATIONS,
@@ -432,7 +420,6 @@ DERIVED: Final = (
     STALLS,
     SERVER_ENDS,
     CATCH_UPS,
-    MECHANISMS,
 )
 
 

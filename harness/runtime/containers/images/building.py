@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 #: The time limit of one build, including the pull of an official base; and the longest wait for another command.
 _BUILD_DEADLINE_S: Final = 600.0
 _LOCK_DEADLINE_S: Final = 1800.0
-_LOCK_LOOK_S: Final = 0.1
 
 Progress = Callable[[str], None]
 

@@ -26,10 +26,6 @@ class Part:
     link: str | None = None
     mode: int = 0o755
 
-    @property
-    def is_folder(self) -> bool:
-        return self.source is None and self.content is None and self.link is None
-
 
 def file(target: str, source: Path) -> Part:
     """Make the part of a file with its own mode, but readable by all, since a server may run as another user."""

@@ -23,7 +23,6 @@ ALWAYS_SHOWN: Final = frozenset({"config", "topic"})
 _LEAST_ITERATIONS: Final = 4096
 _QUOTA: Final = "producer_byte_rate"
 _BROKER: Final = 4
-_OWNER: Final = "User:"
 
 
 def placed_changes(history: History, facts: Facts) -> "Placed":
