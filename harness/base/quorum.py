@@ -87,6 +87,13 @@ def worst(groups: Sequence[Sequence[str]], together: Iterable[Iterable[Damage]])
     return worst_state
 
 
+def adds_up(voters: Sequence[str], together: Sequence[Sequence[Damage]]) -> bool:
+    """Decide whether faults in force at the same time may take more of a quorum than one of them takes alone."""
+    order = list(QuorumView)
+    alone = max((worst([voters], [one]) for one in together), key=order.index, default=QuorumView.MUTUAL)
+    return order.index(worst([voters], together)) > order.index(alone)
+
+
 def as_pair(link: str) -> Pair:
     """ "n1>n2" as (from, to)."""
     source, _, target = link.partition(">")

@@ -11,19 +11,27 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from fencepost.harness.base.quorum import Damage, Pair, QuorumView, majority, worst
+from fencepost.harness.base.quorum import Damage, Pair, QuorumView, adds_up, majority, worst
 from fencepost.harness.faults.act_log import ActLog, ActRecord
 from fencepost.harness.faults.event_watch import EventWatch, awaited, paused
 from fencepost.harness.faults.fault_options import Seen
-from fencepost.harness.faults.kind import Act, Cluster, Doing, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    UNABLE,
+    Act,
+    Cluster,
+    Doing,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+)
+from fencepost.harness.faults.overlaps import takes_nodes
 from fencepost.harness.faults.schedule import ScheduledFault, by_worker
 from fencepost.harness.history import DiskEffect, FaultAction, FaultOutcome, FaultStage
-from fencepost.harness.runtime.node import Node, NodeState, death_of
+from fencepost.harness.runtime.node import Node, NodeState, Runtime, death_of
 
-#: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
-#: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
-#: down: an odd number of voters less one has the same majority, and only one is out at a time.
-_UNABLE: Final = frozenset({"process", "membership", "disk"})
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
 #: How long a fault waits for something that another fault holds.
@@ -60,16 +68,18 @@ class Conductor:
         schedule_sink: Callable[[dict[str, object]], None],
         keep_quorum: bool = False,
     ) -> None:
-        self._cluster = replace(cluster, parts=self, disturbed=self._disturbed)
+        self._view: Callable[[], View] = lambda: replace(cluster.view(), returned=self._returned)
+        self._cluster = replace(cluster, parts=self, disturbed=self._disturbed, view=self._view)
         self._runtime = cluster.runtime
         self._faults = faults
         self._records = cluster.records
         self._log = ActLog(cluster.records, faults, schedule_sink)
-        self._view = cluster.view
         self._keep_quorum = keep_quorum
         self._active: dict[int, ActRecord] = {}
         #: Watches for the events that end faults in force early, from before their injection.
         self._endings: dict[int, EventWatch] = {}
+        #: The nodes that the last healing of a stop or a cut gave back.
+        self._returned: tuple[str, ...] = ()
         #: Nodes whose disks faults have damaged: that stays.
         self._damaged: set[str] = set()
         #: Faults whose healing was not proven. It is tried again at the end, when nothing may stand in the way.
@@ -78,11 +88,7 @@ class Conductor:
     @property
     def current(self) -> str | None:
         """The faults in force, in one line for a person; None when there are none."""
-        texts = []
-        for record in self._active.values():
-            nodes = ", ".join(record.act.resolved.nodes) if record.act else ""
-            texts.append(f"{record.entry.spec.fault} of {nodes or record.entry.spec.target}")
-        return "; ".join(texts) or None
+        return "; ".join(map(_in_words, self._active.values())) or None
 
     async def run(self, schedule: list[ScheduledFault], *, stop: asyncio.Event) -> None:
         """Carry out `schedule` as `run_workers` does."""
@@ -151,6 +157,10 @@ class Conductor:
             self._endings[act.fault_id] = EventWatch(ending, self._cluster, zero_ns=self._log.zero_ns)
         proof = await self._guard(fault.inject(act), fault.act_deadline_s)
         self._log.write(record, FaultAction.INJECT, FaultStage.END, proof=proof)
+        if proof.outcome is FaultOutcome.SKIPPED:
+            # It found nothing to act on, so it holds nothing either.
+            await self._guard(act.healed(fault.heal), fault.act_deadline_s)
+            self._let_go(act.fault_id, Proof(FaultOutcome.HEALED, ""))
         return _Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
@@ -191,8 +201,12 @@ class Conductor:
     def _let_go(self, fault_id: int, proof: Proof) -> None:
         record = self._active.pop(fault_id, None)
         self._endings.pop(fault_id, None)
-        if record is not None and proof.outcome is not FaultOutcome.HEALED:
+        if record is None:
+            return
+        if proof.outcome is not FaultOutcome.HEALED:
             self._doubtful[fault_id] = record
+        elif record.act and takes_nodes(self._faults[record.entry.spec.fault], record.entry.spec):
+            self._returned = record.act.resolved.nodes
 
     async def _guard(self, action: Awaitable[Proof], limit_s: float) -> Proof:
         deadline = asyncio.timeout(limit_s)
@@ -235,20 +249,26 @@ class Conductor:
             record = replace(record, view=self._view(), waited_ns=waited_ns)
             target = fault.choose(entry.spec, record.view, random.Random(entry.draw_seed))
             if isinstance(target, Skip):
-                if record.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
+                if (
+                    record.view.leader is not None
+                    or waited_ns >= (HELD_WAIT_S if entry.bounded else LEADER_WAIT_S) * 1e9
+                ):
                     skip = target
             else:
-                obstacle = self._obstacle(fault, entry.spec, target, record.view)
+                obstacle = self._obstacle(fault, entry, target, record.view)
                 if obstacle is None:
                     act = Act(fault_id=record.fault_id, resolved=target, cluster=self._cluster)
                     return replace(record, act=act), None
                 if waited_ns >= HELD_WAIT_S * 1e9:
                     skip = Skip(obstacle)
+            if entry.bounded:
+                entry = replace(entry, draw_seed=random.Random(entry.draw_seed).getrandbits(32))
+                record = replace(record, entry=entry)
             if skip is None and not await self._sleep_until(self._records.now_ns() + round(_LOOK_S * 1e9), stop):
                 skip = Skip("the main phase ended while the fault was waiting")
         return record, skip
 
-    def _obstacle(self, fault: FaultKind, spec: FaultSpec, resolved: Resolved, view: View) -> str | None:
+    def _obstacle(self, fault: FaultKind, entry: ScheduledFault, resolved: Resolved, view: View) -> str | None:
         """Return why this injection must wait or be skipped; None when nothing is in the way."""
         for fault_id, other in self._active.items():
             name = other.entry.spec.fault
@@ -261,24 +281,19 @@ class Conductor:
         states = {name: self._runtime.nodes[name].state for name in resolved.nodes if name in self._runtime.nodes}
         if states and "process" in fault.holds and NodeState.RUNNING not in states.values():
             return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
+        own = damages_of(fault, resolved)
+        if entry.bounded and (more := _more_together([*self._in_force(), own], view)) is not None:
+            return more
         if self._keep_quorum:
-            together = [*self._damages(view), damages_of(fault, resolved)]
-            short = next((own for own in view.electorates if worst([own], together) is not QuorumView.MUTUAL), None)
-            if short is not None:
-                absent = {name for damages in together for damage in damages for name in damage.absent}
-                gone = ", ".join(sorted(absent & set(short))) or "none"
-                also = ", and links would be cut" if any(d.severed for damages in together for d in damages) else ""
-                return f"it would leave no quorum: of {len(short)} voters {gone} would be down{also}"
-            return _without_disks(self._damaged, damaged_by(fault, spec, resolved), view)
+            together = [(_lacks(self._runtime, view),), *self._in_force(), own]
+            if (without := _without_quorum(together, view)) is not None:
+                return without
+            return _without_disks(self._damaged, damaged_by(fault, entry.spec, resolved), view)
         return None
 
-    def _damages(self, view: View) -> list[tuple[Damage, ...]]:
-        """Return what the cluster lacks now, and for each fault in force the damages that it may do."""
-        down = {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING}
-        severed = frozenset((link.source, link.target) for link in self._runtime.network.blocked)
-        seen = Damage(absent=view.unready | down, severed=severed)
-        active = ((self._faults[one.entry.spec.fault], one.act) for one in self._active.values())
-        return [(seen,), *(damages_of(fault, act.resolved) for fault, act in active if act)]
+    def _in_force(self) -> list[tuple[Damage, ...]]:
+        """Return for each fault in force the damages that it may do."""
+        return [damages_of(self._faults[r.entry.spec.fault], r.act.resolved) for r in self._active.values() if r.act]
 
     def _disturbed(self, fault_id: int) -> frozenset[str]:
         others = (record.act for number, record in self._active.items() if number != fault_id)
@@ -286,6 +301,35 @@ class Conductor:
 
     async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:
         return await paused((at_ns - self._records.now_ns()) / 1e9, stop)
+
+
+def _in_words(record: ActRecord) -> str:
+    nodes = ", ".join(record.act.resolved.nodes) if record.act else ""
+    return f"{record.entry.spec.fault} of {nodes or record.entry.spec.target}"
+
+
+def _more_together(together: list[tuple[Damage, ...]], view: View) -> str | None:
+    """Return which nodes would lose more to faults together than to one of them; None where none would."""
+    more = next((group for group in (*view.electorates, view.serving) if adds_up(group, together)), None)
+    return f"with the faults in force it would take more of {', '.join(more)} than one of them does" if more else None
+
+
+def _without_quorum(together: list[tuple[Damage, ...]], view: View) -> str | None:
+    """Return who would have no quorum; None where all keep it."""
+    short = next((one for one in view.electorates if worst([one], together) is not QuorumView.MUTUAL), None)
+    if short is None:
+        return None
+    absent = {name for damages in together for damage in damages for name in damage.absent}
+    gone = ", ".join(sorted(absent & set(short))) or "none"
+    also = ", and links would be cut" if any(d.severed for damages in together for d in damages) else ""
+    return f"it would leave no quorum: of {len(short)} voters {gone} would be down{also}"
+
+
+def _lacks(runtime: Runtime, view: View) -> Damage:
+    """Return what the cluster lacks now."""
+    down = {name for name, node in runtime.nodes.items() if node.state is not NodeState.RUNNING}
+    severed = frozenset((link.source, link.target) for link in runtime.network.blocked)
+    return Damage(absent=view.unready | down, severed=severed)
 
 
 def _explained(proof: Proof, nodes: Iterable[Node]) -> Proof:
@@ -304,7 +348,7 @@ def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
         Alternatives: one of them holds at a time. A fault that acts on its nodes in turn has one for each node.
     """
     links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
-    if not fault.holds & _UNABLE:
+    if not fault.holds & UNABLE:
         return (Damage(severed=links),)
     if resolved.in_turn:
         return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)

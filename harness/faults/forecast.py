@@ -17,13 +17,13 @@ from typing import Any, Final
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import format_duration
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, cuts_off_leader, with_holds
+from fencepost.harness.faults.overlaps import draw_schedules
 from fencepost.harness.faults.schedule import (
     ALL,
     Choice,
     NemesisRequest,
     ScheduledFault,
     by_worker,
-    draw_schedules,
     is_mixed,
     parse_nemesis,
 )
@@ -137,7 +137,12 @@ def drawn(
 ) -> list[Iterator[ScheduledFault]]:
     """Draw each worker's faults, lazily: a fault is drawn when it is needed."""
     return draw_schedules(
-        nemesis.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
+        nemesis.workers,
+        faults,
+        seed=around.seed,
+        time_limit_ns=around.time_limit_ns,
+        quiet_ns=around.quiet_ns,
+        voters=len(around.voters),
     )
 
 
@@ -229,8 +234,10 @@ def _without_time(nemesis: NemesisRequest, faults: Mapping[str, FaultKind], arou
         return not own or entry.duration_ns == entry.spec.duration_ns
 
     kinds = dict.fromkeys(spec.fault for spec in nemesis.specs)
-    for number, worker in enumerate(drawn(with_lengths(nemesis, faults, around), faults, around)):
-        turns = {choice[0].fault for choice in nemesis.workers[number]}
+    entries = drawn(with_lengths(nemesis, faults, around), faults, around)
+    # What is drawn beside a mixture comes last, and brings no kind that the mixture has not.
+    for choices, worker in zip(nemesis.workers, entries, strict=False):
+        turns = {choice[0].fault for choice in choices}
         for entry in worker:
             if whole(entry):
                 kinds.pop(entry.spec.fault, None)

@@ -42,6 +42,12 @@ from fencepost.harness.runtime.node import Member, Node, NodeSpec, Runtime, elec
 from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.verdict import LeadershipBound
 
+#: A fault that holds one of these of a node (`FaultKind.holds`) may leave the node unable to vote; a server whose disk
+#: fails ends itself. Clocks do not matter, and links are counted separately. A removed member counts as one that is
+#: down: an odd number of voters less one has the same majority, and only one is out at a time.
+UNABLE: Final = frozenset({"process", "membership", "disk"})
+#: A special target: a node that a fault gave back.
+RETURNED: Final = "returned"
 #: A special target: one of the harness's clients instead of a server.
 CLIENT_WORKER: Final = "client"
 
@@ -106,6 +112,8 @@ class View:
     unready: frozenset[str] = frozenset()
     #: The node whose server was restarted last.
     restarted: str | None = None
+    #: The nodes that were stopped or cut off by the fault that was healed last.
+    returned: tuple[str, ...] = ()
     #: The run's seed. Faults whose effect lasts draw their nodes from it (`FaultKind.resolve`).
     seed: int = 0
     #: The number of client workers, and which of them to freeze: the connected ones, if possible with an operation in
@@ -391,6 +399,8 @@ class FaultKind(ABC):
     #: The specs with which it takes part in `--nemesis all`; empty for a kind that must be named, such as one that
     #: destroys data.
     for_all: tuple[str, ...]
+    #: The specs with which it acts there on a node that another fault has just given back.
+    on_return: tuple[str, ...] = ()
     #: Whether it makes sense for any length. The mixture then draws one, from below a heartbeat to beyond what a store
     #: keeps in its log, so that a node that comes back catches up in every way that the store has.
     any_length: bool = False
@@ -557,6 +567,7 @@ NODE_TARGETS: Final = {
     "leader": "the node that leads when the fault acts",
     "follower": "one voter that does not lead when the fault acts, drawn at random",
     "restarted": "the node whose server was restarted last; with when=restart+200ms it is hit while it recovers",
+    RETURNED: "a node that was stopped or cut off by the fault that was healed last",
 }
 
 #: One node that serves clients; no person can type it.
@@ -594,6 +605,10 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         if view.restarted is None:
             return Skip("no server had been started again")
         chosen = [view.restarted]
+    elif target == RETURNED:
+        chosen = [node for node in shuffled if node in view.returned][:1]
+        if not chosen:
+            return Skip("no fault had given a node back")
     elif target == "minority":
         chosen = voters[: (len(voters) - 1) // 2]
     elif target == "majority":

@@ -116,8 +116,12 @@ def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind])
 def _mixture(
     faults: Mapping[str, FaultKind], placement: Placement, can: Callable[[str], str | None], left_out: dict[str, str]
 ) -> list[Choice]:
-    """Return one choice for each available kind; add the others, and variants that make no sense, to `left_out`."""
+    """Return one choice for each available kind, and one of what acts on nodes that return.
+
+    Adds the other kinds, and variants that make no sense, to `left_out`.
+    """
     choices: list[Choice] = []
+    on_return: list[FaultSpec] = []
     for name, fault in faults.items():
         if not fault.for_all:
             left_out[name] = "takes part only when the plan names it"
@@ -126,16 +130,16 @@ def _mixture(
         if why:
             left_out[name] = why
             continue
-        variants = []
-        for text in fault.for_all:
+        variants: list[FaultSpec] = []
+        for text in (*fault.for_all, *fault.on_return):
             try:
-                variants.append(_parse_one(text, faults, placement))
+                (on_return if text in fault.on_return else variants).append(_parse_one(text, faults, placement))
             except UsageError as error:
                 canonical = text if ":" in text else f"{text}:{fault.default_target}"
                 left_out[text] = error.message.removeprefix(f"{canonical}: ")
         if variants:
             choices.append(tuple(variants))
-    return choices
+    return [*choices, tuple(on_return)] if on_return else choices
 
 
 def _choices(faults: Mapping[str, FaultKind], name: str = "") -> str:
@@ -212,7 +216,8 @@ class ScheduledFault:
 
     `draw_seed` decides which nodes a target such as "minority" means, unless the fault's effect lasts
     (`FaultKind.resolve`). `worker` carries its entries out one at a time, in the order of `number`, and waits at
-    least `gap_ns` after each healing.
+    least `gap_ns` after each healing. A `bounded` one takes no more from any quorum, together with the faults in force,
+    than one of them takes alone: its nodes are drawn again until that is so.
     """
 
     spec: FaultSpec
@@ -222,21 +227,7 @@ class ScheduledFault:
     worker: int = 0
     number: int = 0
     gap_ns: int = 0
-
-
-def draw_schedules(
-    workers: Sequence[Sequence[Choice]],
-    faults: Mapping[str, FaultKind],
-    *,
-    seed: int,
-    time_limit_ns: int,
-    quiet_ns: int,
-) -> list[Iterator[ScheduledFault]]:
-    """Return each worker's entries, drawn when they are needed: a run of a month starts as fast as one of a minute."""
-    return [
-        draw_schedule(choices, faults, seed=seed, time_limit_ns=time_limit_ns, quiet_ns=quiet_ns, worker=number)
-        for number, choices in enumerate(workers)
-    ]
+    bounded: bool = False
 
 
 def by_worker(entries: Iterable[ScheduledFault]) -> list[list[ScheduledFault]]:
@@ -269,7 +260,7 @@ def draw_schedule(
         worker: the worker's number; workers draw independently of each other.
     """
     draw = random.Random(f"{seed}/schedule/{worker}" if worker else f"{seed}/schedule")
-    first = _headline(choices, faults) if is_mixed(choices) else frozenset()
+    first = headline(choices, faults) if is_mixed(choices) else frozenset()
     variants = _Variants(choices, seed=f"{seed}/variants/{worker}", first=first)
     at_ns = quiet_ns // 2
     turn: list[int] = []
@@ -300,7 +291,7 @@ def draw_schedule(
         at_ns += spec.duration_ns + round(quiet_ns * draw.uniform(0.8, 1.2))
 
 
-def _headline(choices: Sequence[Choice], faults: Mapping[str, FaultKind]) -> frozenset[int]:
+def headline(choices: Sequence[Choice], faults: Mapping[str, FaultKind]) -> frozenset[int]:
     """Return the places of the kinds that decide whether a superseded leader can act."""
     return frozenset(place for place, choice in enumerate(choices) if faults[choice[0].fault].of_leadership)
 

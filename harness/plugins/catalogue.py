@@ -256,7 +256,7 @@ def _faults() -> Iterator[NameEntry]:
         possible, example = _where(fault)
         targets = {target: _target(fault, target, text) for target, text in fault.targets.items()}
         targets["NODE"] = "that node, such as n1; where nodes have roles also a role: one node of it, drawn"
-        mixture = ", ".join(fault.for_all) or "nothing: it acts only where a plan names it"
+        mixture = ", ".join((*fault.for_all, *fault.on_return)) or "nothing: it acts only where a plan names it"
         if fault.any_length:
             mixture += "; about half of those without for= last between 50 ms and 30 s, drawn by the seed"
         yield NameEntry(

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fencepost.harness.faults.kind import CLIENT_WORKER
-from fencepost.harness.faults.schedule import Choice, ScheduledFault, by_worker, draw_schedules
+from fencepost.harness.faults.overlaps import draw_schedules
+from fencepost.harness.faults.schedule import Choice, ScheduledFault, by_worker
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
@@ -36,6 +37,7 @@ def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[Sch
         seed=checked.plan.seed,
         time_limit_ns=checked.plan.duration_ns("time_limit"),
         quiet_ns=checked.plan.duration_ns("quiet"),
+        voters=sum(member.votes for member in checked.members),
     )
 
 

@@ -4,19 +4,34 @@ A system that hands over on request (etcd's MoveLeader) is asked to. Elsewhere t
 once, so that another node is elected while it comes back; `by=restart` does so everywhere. Each move is recorded as a
 part of this fault. Its proof is a node that leads in a higher epoch.
 
+`churn:returned` moves it to the node that another fault has just given back, as soon as that node can take it.
+
 A system may add a target whose leaders are others; its `means` say what one round does (`Moves`).
 """
 
 import asyncio
 import random
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
-from fencepost.harness.faults.kind import Act, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import (
+    NODE_TARGETS,
+    RETURNED,
+    Act,
+    Cluster,
+    FaultKind,
+    FaultSpec,
+    Proof,
+    Resolved,
+    Skip,
+    View,
+    choose_nodes,
+)
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.rounds import PATIENCE_S, FaultRounds, Play
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -46,17 +61,22 @@ class Churn(FaultKind):
     about = "the system is made to change its leader again and again, by request or by a restart"
     targets: Mapping[str, str] = {
         "leader": "whoever leads at each move",
+        RETURNED: NODE_TARGETS[RETURNED],
     }
     default_target = "leader"
     options = ChurnOptions(for_=seconds(6))
     holds = frozenset({"process"})
     for_all = ("churn:leader",)
+    on_return = ("churn:returned:every=300ms:for=2s",)
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if spec.target != "leader":
+        if spec.target == RETURNED:
+            if placement.system is not None and placement.system.move_leadership is None:
+                return Refusal(f"{placement.system_name} does not move its leadership on request", "churn:leader")
+        elif spec.target != "leader":
             return Refusal("it moves the leadership of whichever node leads", "leave the target out")
         if len(placement.cluster) < 3:
             return Refusal("with fewer than three nodes nobody can take over", "give --nodes 3")
@@ -67,7 +87,15 @@ class Churn(FaultKind):
         if view.leader is None:
             return Skip("no node was known to lead")
         details = {"every_ms": options.every // 10**6, "churn_seed": seed, "by": options.by}
-        return Resolved(nodes=(view.leader,), seed=seed, means=_leader_moves, details=details)
+        if spec.target != RETURNED:
+            return Resolved(nodes=(view.leader,), seed=seed, means=_leader_moves, details=details)
+        chosen = choose_nodes(RETURNED, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        if view.leader in chosen:
+            return Skip(f"{view.leader} leads already")
+        moves = partial(_leader_moves, to=chosen[0])
+        return Resolved(nodes=(view.leader,), seed=seed, means=moves, details={**details, "to": chosen[0]})
 
     async def inject(self, act: Act) -> Proof:
         moves = act.resolved.means
@@ -81,27 +109,27 @@ class Churn(FaultKind):
         return Proof(FaultOutcome.HEALED, "")
 
 
-def _leader_moves(act: Act) -> Play | str:
+def _leader_moves(act: Act, to: str = "") -> Play | str:
     """Ask the system where it hands over on request, else restart the leader."""
     cluster, options = act.cluster, act.options(ChurnOptions)
     asks = cluster.system.move_leadership is not None
     if options.by == "ask" and not asks:
         return f"{cluster.system.profile.name} does not move its leadership on request"
-    restarts = options.by == "restart" or not asks
+    restarts = not to and (options.by == "restart" or not asks)
     draw = random.Random(act.resolved.seed)
 
     async def move(number: int, rounds: FaultRounds) -> None:
         began_s = asyncio.get_running_loop().time()
-        pair = _next(act, draw.random(), restarts=restarts)
+        pair = _next(act, draw.random(), restarts=restarts, to=to)
         if isinstance(pair, Skip):
             await asyncio.sleep(PATIENCE_S)
             return
-        leader, to = pair
+        leader, successor = pair
         details: dict[str, str | int] = {"move": rounds.count, "by": "restart" if restarts else "ask"}
         await act.part(
-            Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to}),
+            Resolved(nodes=(leader,), details=details if restarts else {**details, "to": successor}),
             inject=lambda _: rounds.proven(
-                _restarted(leader, cluster) if restarts else _handed_over(leader, to, cluster)
+                _restarted(leader, cluster) if restarts else _handed_over(leader, successor, cluster)
             ),
             heal=lambda part: started_again(part.nodes),
         )
@@ -110,15 +138,15 @@ def _leader_moves(act: Act) -> Play | str:
     return move
 
 
-def _next(act: Act, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
-    """Choose the leader and its successor; both must run, and no other fault may act on them."""
+def _next(act: Act, preference: float, *, restarts: bool, to: str) -> tuple[str, str] | Skip:
+    """Choose the leader and its successor, `to` if given; both must run, and no other fault may act on them."""
     cluster, view = act.cluster, act.cluster.view()
     if view.leader is None:
         return Skip("no node was known to lead")
     busy = act.disturbed() | view.unready
     running = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.RUNNING}
     free = [node for node in view.voters if node in running - busy]
-    others = [node for node in free if node != view.leader]
+    others = [node for node in free if node != view.leader and to in ("", node)]
     if view.leader not in running - busy or not others:
         return Skip("another fault acts on the leader, or on every node that could take over")
     if restarts and view.leader in view.voters and len(others) <= len(view.voters) // 2:

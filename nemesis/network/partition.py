@@ -68,6 +68,7 @@ class PartitionFault(FaultKind):
         "partition:one:links=client",
         *(f"partition:{shape}" for shape in (*_WIDE, TOTAL)),
     )
+    on_return = ("partition:returned", "partition:returned:direction=in")
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True)

@@ -23,6 +23,7 @@ class Kill(FaultKind):
     #: Some systems wait for the end of the dead server's session before they start the next one.
     act_deadline_s = 30.0
     for_all = ("kill:one", "kill:leader", "kill:all")
+    on_return = ("kill:returned",)
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN)

@@ -48,6 +48,7 @@ class Pause(FaultKind):
     any_length = True
     of_leadership = True
     for_all = ("pause:leader", "pause:one", "pause:client:for=4s")
+    on_return = ("pause:returned",)
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.NO if spec.target == CLIENT_WORKER else Stops.CERTAIN)

@@ -8,29 +8,17 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.faults.forecast import Surroundings, look_ahead, refuse_without_time
-from fencepost.harness.faults.schedule import draw_schedules, parse_nemesis
+from fencepost.harness.faults.forecast import look_ahead, refuse_without_time
+from fencepost.harness.faults.overlaps import draw_schedules
+from fencepost.harness.faults.schedule import parse_nemesis
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.node import members_alike
 from fencepost.harness.runtime.provider import Placement
-from fencepost.harness.verdict import LeadershipBound, Standing
+from tests.faults.test_workers import surroundings
 
 FAULTS = registry.faults()
 S = 10**9
 #: Ten thousand years: whoever draws all of it never ends.
 ENDLESS_NS = 10_000 * 365 * 86_400 * S
-
-
-def _around(*, time_limit_ns: int, quiet_ns: int = 4 * S, seed: int = 1) -> Surroundings:
-    return Surroundings(
-        placement=Placement(nodes=3),
-        members=members_alike(3),
-        leader_names=("leader",),
-        bound=LeadershipBound(bound_ns=2_100_000_000, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
-        seed=seed,
-        time_limit_ns=time_limit_ns,
-        quiet_ns=quiet_ns,
-    )
 
 
 def test_a_seed_draws_what_it_has_always_drawn() -> None:
@@ -55,15 +43,15 @@ def test_faults_are_drawn_as_they_are_taken() -> None:
 
 
 def test_a_run_of_any_length_is_looked_at_before_it_starts() -> None:
-    ahead = look_ahead("kill,pause:leader+all", FAULTS, _around(time_limit_ns=ENDLESS_NS))
+    ahead = look_ahead("kill,pause:leader+all", FAULTS, surroundings(ENDLESS_NS // S))
     assert not ahead.without_time
-    endless = look_ahead("pause:client", FAULTS, _around(time_limit_ns=ENDLESS_NS))
+    endless = look_ahead("pause:client", FAULTS, surroundings(ENDLESS_NS // S))
     assert endless.in_words(keep_quorum=False) == []
     assert len(endless.in_words(keep_quorum=True)) == 1
 
 
 def _refusal(text: str, *, seconds: int, quiet_ns: int = 4 * S, seeds: Sequence[int] = (1,)) -> UsageError | None:
-    around = _around(time_limit_ns=seconds * S, quiet_ns=quiet_ns)
+    around = surroundings(seconds, quiet_ns=quiet_ns)
     try:
         refuse_without_time(parse_nemesis(text, FAULTS, Placement(nodes=3)), FAULTS, around, seeds=seeds)
     except UsageError as error:

@@ -52,36 +52,12 @@ def test_partition_cuts_exactly(text: str, cut: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_in_a_ring_every_node_sees_a_majority_and_no_two_the_same(seed: int) -> None:
-    cut = _cut("partition:ring", count=5, seed=seed)
-    sees = {frozenset(b for b in _view(5).nodes if a == b or f"{a}>{b}" not in cut) for a in _view(5).nodes}
-    assert {len(seen) for seen in sees} == {3}
-    assert len(sees) == 5
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_across_a_bridge_one_node_sees_all_and_the_halves_do_not_meet(seed: int) -> None:
+def test_in_a_ring_every_node_sees_another_majority_and_across_a_bridge_one_sees_all(seed: int) -> None:
+    cut, nodes = _cut("partition:ring", count=5, seed=seed), _view(5).nodes
+    sees = {frozenset(b for b in nodes if a == b or f"{a}>{b}" not in cut) for a in nodes}
+    assert len(sees) == 5 and {len(seen) for seen in sees} == {3}
     cut = _cut("partition:bridge", count=5, seed=seed)
-    seen = {a: sum(f"{a}>{b}" not in cut for b in _view(5).nodes if b != a) for a in _view(5).nodes}
-    assert sorted(seen.values()) == [2, 2, 2, 2, 4]
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("flood", "unknown fault 'flood'"),
-        ("partition:moon", "unknown target 'moon'"),
-        ("partition:n4", "unknown target 'n4'"),
-        ("partition:ring", "ring needs at least 5 nodes"),
-        ("partition:one:direction=up", "partition option direction: 'up' is not a choice"),
-        ("kill:one:wave=1", "unknown kill option 'wave'"),
-        ("kill:one:two", "'two' is not key=value"),
-    ],
-)
-def test_a_wrong_fault_is_named_and_the_choices_listed(text: str, said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, Placement(nodes=3))
-    assert said in caught.value.message
+    assert sorted(sum(f"{a}>{b}" not in cut for b in nodes if b != a) for a in nodes) == [2, 2, 2, 2, 4]
 
 
 @given(st.sampled_from(["partition:leader:direction=out", "kill", "pause:n1:for=3s", "partition:minority:links=all"]))

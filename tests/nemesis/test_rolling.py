@@ -17,9 +17,9 @@ from fencepost.harness.contract.system import System, leadership_of
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Skip, View
+from fencepost.harness.faults.overlaps import draw_schedules
 from fencepost.harness.faults.schedule import (
     ScheduledFault,
-    draw_schedules,
     parse_faults,
     recorded_entries,
     versions_needed,

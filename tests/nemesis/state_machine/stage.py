@@ -254,7 +254,8 @@ class Stage:
         resolved = fault.choose(spec, self.view(), random.Random(seed))
         if isinstance(resolved, Skip):
             return resolved.why
-        return self.conductor._obstacle(fault, spec, resolved, self.view())
+        entry = ScheduledFault(spec=spec, inject_ns=0, duration_ns=1, draw_seed=seed)
+        return self.conductor._obstacle(fault, entry, resolved, self.view())
 
     async def inject(self, spec: FaultSpec, seed: int, *, cancel_after_s: float | None = None) -> Acted | None:
         """As the conductor does it; None when it skipped it, or was cancelled before it began."""
