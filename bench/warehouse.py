@@ -122,7 +122,7 @@ def measure(results: Path, root: Path, master: str) -> dict[str, float]:
             watch.timed("index", lambda: write_index(warehouse, root.with_name(f"{root.name}.html")))
             watch.timed("pages", lambda: _pages(warehouse, root.with_name(f"{root.name}-pages")))
             count = "select sum(operations) as n from run"
-            operations = watch.timed("query", lambda: query(root, count, spark=spark))["n"][0]
+            operations = int(watch.timed("query", lambda: query(root, count, spark=spark))["n"][0])
     files = [path for path in root.rglob("*") if path.is_file()]
     sizes = {"files": len(files), "bytes": sum(path.stat().st_size for path in files)}
     return {**watch.figures, "runs": built.runs, "failed": built.failed, "operations": operations, **sizes}
