@@ -14,6 +14,7 @@ cluster was afterwards.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from fencepost.harness.history import (
     FaultSpan,
     History,
     NoteEvent,
+    Operation,
     Outcome,
     PhaseName,
     ending_of,
@@ -59,9 +61,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     faults = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
-    inside = _under_fault(history, faults, start_ns, end_ns) if _planned_kinds(facts) else None
+    main = [o for o in history.operations if start_ns <= o.invoked_ns < end_ns]
+    inside = _under_fault(history, faults, main) if _planned_kinds(facts) else None
     under_fault = None if inside is None else len(inside)
-    ok, invoked = _counts(history, start_ns, end_ns)
+    ok, invoked = Counter(o.f for o in main if o.type is Outcome.OK), Counter(o.f for o in main)
     cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
     stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
     idle = [f for f in faults if not _lost_own_data(history, f)]
@@ -106,7 +109,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             rules=_rules(history, facts, invoked.total()),
             figures={
                 "missing": texts,
-                **_figures(history, start_ns, end_ns),
+                **_figures(history, main),
                 WATCHED_FOR: next((e.text for e in history.of(NoteEvent) if e.topic == WATCHED), ""),
                 STALLED_BY: stalled_by(stalls),
             },
@@ -146,16 +149,6 @@ def _planned_kinds(facts: Facts) -> list[str]:
 def _wanted(facts: Facts) -> list[str]:
     """The kinds that the plan asks for by name; a mixture is only what was available."""
     return [kind for kind in _planned_kinds(facts) if kind != _MIXTURE]
-
-
-def _counts(history: History, start_ns: int, end_ns: int) -> tuple[Counter[str], Counter[str]]:
-    ok: Counter[str] = Counter()
-    invoked: Counter[str] = Counter()
-    for operation in history.operations:
-        if start_ns <= operation.invoked_ns < end_ns:
-            invoked[operation.f] += 1
-            ok[operation.f] += operation.type is Outcome.OK
-    return ok, invoked
 
 
 def _operations_missing(ok: Counter[str], invoked: Counter[str], facts: Facts) -> list[str]:
@@ -244,11 +237,12 @@ def _unproven(doubtful: list[Act]) -> list[str]:
     return [f"{listed}; the first{where}: {first.proof}"]
 
 
-def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:
+def _under_fault(history: History, faults: list[FaultSpan], main: list[Operation]) -> Rows:
     """The invocations of the main phase in which a fault was certainly in force."""
     spans = merged([span for fault in faults if (span := history.certain(fault)) is not None])
-    main = (o for o in history.operations if start_ns <= o.invoked_ns < end_ns)
-    return tuple(o.invoke_index for o in main if any(start <= o.invoked_ns <= end for start, end in spans))
+    invoked = [o.invoked_ns for o in main]
+    parts = [main[bisect_left(invoked, start) : bisect_right(invoked, end)] for start, end in spans]
+    return tuple(o.invoke_index for part in parts for o in part)
 
 
 def _broken_servers(history: History) -> list[str]:
@@ -297,14 +291,13 @@ def _stall_doubts(every: list[Stall]) -> list[str]:
     return [f"the harness stalled {len(stalls)} times in the main phase, for up to {duration(longest)}{waiting}"]
 
 
-def _figures(history: History, start_ns: int, end_ns: int) -> dict[str, Any]:
+def _figures(history: History, main: list[Operation]) -> dict[str, Any]:
     operations = history.operations
-    main = [o for o in operations if start_ns <= o.invoked_ns < end_ns]
     functions = dict.fromkeys(o.f for o in main)
     installed = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
     worst = worst_sample(history)
     return {
-        "operations": tallies((o.type.value, row(o)) for o in operations),
+        "operations": {Outcome(name).value: n for name, n in tallies((o.type, row(o)) for o in operations).items()},
         "main_ok": {f: number_of(o for o in main if o.f == f and o.type is Outcome.OK) for f in functions},
         "main_invoked": tallies((o.f, o.invoke_index) for o in main),
         "faults_by_outcome": tallies((f.outcome.value, f.events[-1]) for f in history.faults),

@@ -133,20 +133,20 @@ def requests(history: History, facts: Facts, reigns: Reigns) -> tuple[Request, .
 
 
 def _requests(history: History, facts: Facts, reigns: Reigns) -> Iterator[Request]:
-    of_node: dict[str, list[Operation]] = {}
+    of_node: dict[str, list[Operation]] = {reign.node: [] for reign in reigns.reigns if reign.superseded}
     stamped: dict[tuple[str, int], list[Operation]] = {}
     for operation in history.operations:
-        if operation.f in PARTITION_STAMPED:
-            # They go to the leader of a topic partition, which may be any node (`checkers.log.zombie_leaders`).
+        # Those about a topic partition go to its leader, which may be any node (`checkers.log.zombie_leaders`).
+        if operation.node not in of_node or operation.f in PARTITION_STAMPED:
             continue
-        of_node.setdefault(operation.node, []).append(operation)
+        of_node[operation.node].append(operation)
         if reigns.stamps_exact and _is_stamped_write(operation):
             stamped.setdefault((operation.node, operation.epoch or 0), []).append(operation)
     invoked = {node: [o.invoked_ns for o in own] for node, own in of_node.items()}
     nodes = _Nodes(history, facts, reigns)
     for reign in reigns.reigns:
         begin = reign.superseded
-        if begin is None or reign.node not in of_node:
+        if begin is None or not of_node[reign.node]:
             continue
         deposed = _Deposed(nodes, reign, begin)
         times, own = invoked[reign.node], of_node[reign.node]

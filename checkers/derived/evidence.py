@@ -59,7 +59,7 @@ def row(operation: Operation) -> int:
 
 def rows(operations: Iterable[Operation]) -> Rows:
     """Return one row for each of the operations, in their order."""
-    return tuple(row(operation) for operation in operations)
+    return tuple([o.invoke_index if o.complete_index is None else o.complete_index for o in operations])
 
 
 def number_of(operations: Iterable[Operation]) -> Traced[int]:

@@ -173,15 +173,13 @@ _WORD_KEPT_NS: Final = {"not-leader": 200_000_000}
 @once
 def reigns_of_partitions(history: History) -> dict[str, Reigns]:
     """Return who led each partition and when, by the partition's key."""
+    views = {view.key: view for view in partitions(history)}
     incarnations = Incarnations(history)
-    beliefs: dict[str, list[LeaderSample]] = {}
+    answers = {key: list(_claims_of_polls(view, history, incarnations)) for key, view in views.items()}
     for belief in history.of(BeliefEvent):
-        if belief.claims is not Claim.SILENT:
-            beliefs.setdefault(belief.subject, []).append(sample_of(belief, stopped(history, belief.node)))
-    return {
-        view.key: _reigns(history, view, [*_claims_of_polls(view, history, incarnations), *beliefs.get(view.key, [])])
-        for view in partitions(history)
-    }
+        if belief.claims is not Claim.SILENT and belief.subject in views:
+            answers[belief.subject].append(sample_of(belief, stopped(history, belief.node)))
+    return {key: _reigns(history, view, answers[key]) for key, view in views.items()}
 
 
 def _reigns(history: History, view: PartitionView, answers: list[LeaderSample]) -> Reigns:

@@ -83,7 +83,7 @@ NO_RESIGNATIONS: Final = Resignations((), {})
 
 def resignations_of(history: History, subject: str, lines: Mapping[_Which, Sequence[EpochEvent]]) -> Resignations:
     """Read the lines about `subject`; `lines` are the elections in each log."""
-    logged = (e for e in history.events if type(e) is LogEvent)
+    logged = history.of(LogEvent)
     return Resignations([e for e in logged if e.change is Logged.RESIGNED and e.subject == subject], lines)
 
 

@@ -50,10 +50,9 @@ class OperationColumns:
         self.invoked_ns: Final = longs([o.invoked_ns for o in self.operations])
         self.ended_ns: Final = _times([o.ended_ns for o in self.operations])
         self.completed_ns: Final = _times([o.completed_ns for o in self.operations])
-        types = [o.type for o in self.operations]
-        self.ok: Final = np.fromiter((t is Outcome.OK for t in types), np.bool_, len(types))
-        self.fail: Final = np.fromiter((t is Outcome.FAIL for t in types), np.bool_, len(types))
-        self.nodes: Final = [o.node for o in self.operations]
+        self.ok: Final = np.array([o.type is Outcome.OK for o in self.operations], np.bool_)
+        self.fail: Final = np.array([o.type is Outcome.FAIL for o in self.operations], np.bool_)
+        self.nodes: Final = np.array([o.node for o in self.operations], object)
 
     @cached_property
     def latency_ns(self) -> Longs:
@@ -62,7 +61,8 @@ class OperationColumns:
 
     def of_node(self, node: str) -> Flags:
         """Return a mask of the operations that were sent to `node`."""
-        return np.fromiter((n == node for n in self.nodes), np.bool_, len(self.nodes))
+        mask: Flags = self.nodes == node
+        return mask
 
     def table(self) -> Any:
         """Lay out every operation (-> OPERATIONS)."""
@@ -70,7 +70,6 @@ class OperationColumns:
         return OPERATIONS.of_columns(
             {
                 **{name: list(map(attrgetter(name), self.operations)) for name in _PLAIN},
-                "type": [o.type.value for o in self.operations],
                 "latency_ns": masked(self.latency_ns, never),
                 "phase": self._phases(),
                 "fault_id": self._faults(),
@@ -95,7 +94,7 @@ class OperationColumns:
 
 
 #: Columns that are fields of an operation as they stand.
-_PLAIN: Final = tuple(c.name for c in OPERATIONS.columns if c.name in Operation.__struct_fields__ and c.name != "type")
+_PLAIN: Final = tuple(c.name for c in OPERATIONS.columns if c.name in Operation.__struct_fields__)
 
 
 def longs(numbers: Sequence[int]) -> Longs:
@@ -103,7 +102,7 @@ def longs(numbers: Sequence[int]) -> Longs:
 
 
 def _times(times: list[int | None]) -> Longs:
-    return np.fromiter((NEVER_NS if t is None else t for t in times), np.int64, len(times))
+    return longs([NEVER_NS if t is None else t for t in times])
 
 
 #: Stands for a position or an epoch that an answer does not name; below all others.

@@ -14,6 +14,7 @@ A harness that was killed leaves no note, but then phases are missing, and the o
 what ended it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
@@ -161,7 +162,7 @@ class History:
     @cached_property
     def operations(self) -> list[Operation]:
         """Paired operations in the order of invocation."""
-        return pair(self.events)
+        return pair(self.of(OpEvent))
 
     def with_operations(self, operations: list[Operation]) -> Self:
         """Return the history with these operations in place of its own; its events stay."""
@@ -218,9 +219,9 @@ class History:
     @cached_property
     def _by_kind(self) -> dict[type, list[Any]]:
         # Everybody wants the few events that are no operations: looked for once.
-        by_kind: dict[type, list[Any]] = {}
+        by_kind: dict[type, list[Any]] = defaultdict(list)
         for event in self.events:
-            by_kind.setdefault(type(event), []).append(event)
+            by_kind[type(event)].append(event)
         return by_kind
 
     @property
@@ -366,7 +367,7 @@ def _broken_op_rule(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[i
     invoke = open_ops.pop(process, None)
     if invoke is None:
         return f"process {process} completes {event.f!r}, which it never invoked"
-    if (invoke.f, invoke.key, invoke.node) != (event.f, event.key, event.node):
+    if invoke.f != event.f or invoke.key != event.key or invoke.node != event.node:
         return (
             f"the completion says ({event.f}, {event.key}, {event.node}), its invocation of event {invoke.index} "
             f"({invoke.f}, {invoke.key}, {invoke.node})"

@@ -84,7 +84,7 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
         """`table` with the run's id in each row."""
         import pyarrow as pa
 
-        ids = pa.array([run_id], TEXT).take(pa.array([0] * len(table), LONG))
+        ids = pa.repeat(pa.scalar(run_id, TEXT), len(table))
         return pa.table([ids, *table.columns], schema=self.stored_schema)
 
 

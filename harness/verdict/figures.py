@@ -8,6 +8,7 @@ bound, what a search cost, what only a server's disk holds.
 Names have units last. Those that somebody looks up stand here, so that checker and reader use one constant.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -42,9 +43,9 @@ def tally(rows: Iterable[int]) -> Traced[int]:
 
 def tallies(named: Iterable[tuple[str, int]]) -> dict[str, Traced[int]]:
     """Count rows by name, in the order in which the names first come."""
-    rows: dict[str, list[int]] = {}
+    rows: dict[str, list[int]] = defaultdict(list)
     for name, row in named:
-        rows.setdefault(name, []).append(row)
+        rows[name].append(row)
     return {name: tally(own) for name, own in rows.items()}
 
 

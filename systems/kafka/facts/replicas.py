@@ -195,8 +195,8 @@ def lags_table(history: History, facts: Facts) -> Any:
     since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
     largest: dict[str, dict[str, Any]] = {}
     times: dict[str, int] = {}
-    for event in history.events:
-        if type(event) is not BeliefEvent or event.claims is not Claim.YES or event.time_ns < since_ns:
+    for event in history.of(BeliefEvent):
+        if event.claims is not Claim.YES or event.time_ns < since_ns:
             continue
         match = _BEHIND.fullmatch(event.detail or "")
         for number, offsets in _ONE.findall(match.group(1)) if match else ():
