@@ -52,13 +52,6 @@ _OWN_STYLE: Final = """
 .early { font-weight: 600; }
 td, th[scope="row"] { overflow-wrap: anywhere; }
 td.short { white-space: nowrap; }
-@media (max-width: 640px) {
-  .stacked, .stacked tbody, .stacked tr, .stacked th, .stacked td { display: block; }
-  .stacked thead { display: none; }
-  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
-  .stacked th, .stacked td { border: 0; padding: 1px 0; }
-  .stacked td[data-label]::before { content: attr(data-label) ": "; color: var(--soft); }
-}
 @media print {
   body { font-size: 11px; line-height: 1.3; }
   main { max-width: none; padding: 0; }

@@ -18,6 +18,8 @@ from fencepost.campaigns.night.telling import (
 )
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.quantities import lasting
+from fencepost.harness.contract.guarantees import mechanisms_of
+from fencepost.harness.plugins import registry
 from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.verdict import Validity
 
@@ -35,12 +37,6 @@ _OWN_STYLE: Final = """
 .reasons li { margin: 2px 0; overflow-wrap: anywhere; }
 .attempts { margin: 0; padding: 0; list-style: none; }
 .attempts li { overflow-wrap: anywhere; margin: 0 0 2px; }
-@media (max-width: 640px) {
-  .stacked, .stacked tbody, .stacked tr, .stacked th, .stacked td { display: block; }
-  .stacked thead { display: none; }
-  .stacked tr { border-bottom: 1px solid var(--line); padding: 8px 0; }
-  .stacked th, .stacked td { border: 0; padding: 1px 0; }
-}
 """
 
 
@@ -68,6 +64,7 @@ def page(night: Night, outcome: NightOutcome, home: str, *, expected_end_s: floa
         tone=_night_tone(night, outcome),
         canaries=[row for row in rows if row["canary"]],
         cells=[row for row in rows if not row["canary"]],
+        mechanisms=[_mechanisms(night, system) for system in _systems(night)],
         reasons=[{"text": reason.text, "anchor": reason.cell} for reason in outcome.reasons],
         issues=[(issue, *seen_in(issue, night)) for issue in night.known_issues],
         today=night.today,
@@ -111,6 +108,40 @@ def _row(each: CellOutcome, home: str, *, is_explained: bool) -> dict[str, Any]:
             for a in each.attempts
         ],
         "in_flight": any(a.run_class is None for a in each.attempts),
+    }
+
+
+def _systems(night: Night) -> list[str]:
+    return sorted(
+        {o.cell.plan.system for o in night.cells if not o.cell.canary and any(a.mechanisms for a in o.decisive)}
+    )
+
+
+def _mechanisms(night: Night, system: str) -> dict[str, Any]:
+    """What the runs of one system met, canaries left out, and what none of them met."""
+    runs = [a for o in night.cells if o.cell.plan.system == system and not o.cell.canary for a in o.decisive]
+    runs = [a for a in runs if a.mechanisms]
+    known = mechanisms_of(registry.system(system)) if system in registry.SYSTEMS else ()
+    texts = {one.name: one.text for one in known}
+    rows = []
+    for name in dict.fromkeys(name for a in runs for name in a.mechanisms):
+        met = [a for a in runs if a.mechanisms.get(name)]
+        could = sum(name in a.mechanisms for a in runs)
+        rows.append(
+            {
+                "name": name,
+                "text": texts.get(name, ""),
+                "met": len(met),
+                "runs": could,
+                "times": sum(a.mechanisms[name] for a in met),
+                "first": min(met, key=lambda a: a.began_s, default=None),
+            }
+        )
+    return {
+        "system": system,
+        "runs": len(runs),
+        "met": [row for row in rows if row["met"]],
+        "never": [row for row in rows if not row["met"]],
     }
 
 

@@ -27,6 +27,7 @@ from fencepost.campaigns.night.run_class import (
     faults_of,
     fingerprints_of,
     lag_ns_of,
+    mechanisms_of,
 )
 from fencepost.campaigns.night.value import Past, tier_of
 from fencepost.harness.base.errors import ExitCode
@@ -316,5 +317,6 @@ def judged(
         anomalies=anomalies_of(evidence.document),
         exposures=exposures_of(evidence.document),
         faults=faults_of(evidence.document),
+        mechanisms=mechanisms_of(evidence.document),
         report=left.report,
     )

@@ -160,6 +160,12 @@ def faults_of(document: dict[str, Any] | None) -> dict[str, int]:
     return {kind: of.get(FaultOutcome.INSTALLED, 0) for kind, of in kinds.items()}
 
 
+def mechanisms_of(document: dict[str, Any] | None) -> dict[str, int]:
+    """How often the run met each mechanism that runs of its system can meet; 0: never."""
+    counts: dict[str, int] = (document or {}).get("mechanisms") or {}
+    return counts
+
+
 def lag_ns_of(document: dict[str, Any] | None) -> int:
     """How late the run's own timer was at worst."""
     return max((f[LOOP_LAG]["value"] for f in _coverage(document) if LOOP_LAG in f), default=0)

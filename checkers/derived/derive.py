@@ -7,19 +7,24 @@ Checkers read the same definitions.
 Cost: O(n log n) for n events.
 
 The tables of zombie episodes, of overlaps and of stale answers are laid out here, since their rows join facts of
-several modules: an episode is one superseded reign with the requests that its leader got after that.
+several modules: an episode is one superseded reign with the requests that its leader got after that. So is the table
+of mechanisms: a mechanism that was never met had none of its code tested, whatever the verdict says.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+import functools
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, get_args
 
 import msgspec
 
-from fencepost.checkers.derived.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts, requests
+from fencepost.checkers.derived.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, code_of, find_acts, requests
 from fencepost.checkers.derived.claims import ClaimedSpan, claimed_spans, overlaps
 from fencepost.checkers.derived.clocks import stalls_of
 from fencepost.checkers.derived.evidence import row, within
 from fencepost.checkers.derived.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
+from fencepost.checkers.derived.positions import CURRENT_MODES
 from fencepost.checkers.derived.reigns import (
     BySubject,
     Reign,
@@ -33,22 +38,26 @@ from fencepost.checkers.derived.reigns import (
 )
 from fencepost.checkers.derived.servers import (
     catch_ups_table,
+    cuts,
     cuts_table,
     faults_table,
+    quorum_losses,
     quorum_losses_table,
     server_ends_table,
     stops_table,
 )
 from fencepost.checkers.derived.service import clients_of, phases_table, recovery_table, service_table
 from fencepost.checkers.derived.versions import OperationColumns, find_stale, superseded_reign
-from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts
+from fencepost.harness.base.quorum import QuorumView
+from fencepost.harness.history import PART_OF, Event, FaultOutcome, History, Operation, Outcome, PhaseName
+from fencepost.harness.verdict import Facts, Mechanism
 from fencepost.harness.verdict.fact_tables import (
     CATCH_UPS,
     CLAIMS,
     CUTS,
     EPOCHS,
     FAULTS,
+    MECHANISMS,
     OPERATIONS,
     OVERLAPS,
     PHASES,
@@ -63,6 +72,7 @@ from fencepost.harness.verdict.fact_tables import (
     ZOMBIE_EPISODES,
     FactTables,
 )
+from fencepost.harness.verdict.guarantee import ANY
 
 
 def derive(history: History, facts: Facts) -> FactTables:
@@ -77,7 +87,7 @@ def derive(history: History, facts: Facts) -> FactTables:
     first = _first(history, facts, of_cluster)
     operations = OperationColumns(history)
     clients = clients_of(operations)
-    return {
+    tables = {
         OPERATIONS.name: operations.table(),
         CLAIMS.name: claims_table(reigns),
         EPOCHS.name: epochs_table(reigns),
@@ -96,6 +106,7 @@ def derive(history: History, facts: Facts) -> FactTables:
         SERVER_ENDS.name: server_ends_table(history),
         CATCH_UPS.name: catch_ups_table(history),
     }
+    return {**tables, MECHANISMS.name: mechanisms_table(history, facts, tables, first)}
 
 
 def _first(history: History, facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
@@ -261,3 +272,166 @@ def _partition_episode(deeds: PartitionDeeds) -> Episode:
         unknown=deeds.unknown,
         acts=[(act.anomaly, act.operation) for act in deeds.acts],
     )
+
+
+#: The column with the row of a fact table.
+_EVIDENCE: Final = ("event", "index")
+_KINDS: Final = {kind.__struct_config__.tag: kind for kind in get_args(Event)}
+#: What clients are told of a lease that is over.
+_EXPIRED: Final = "lease-expired"
+
+
+def mechanisms_table(history: History, facts: Facts, tables: FactTables, reigns: Reigns) -> Any:
+    """Count how often each mechanism was met, from the main phase on (-> MECHANISMS).
+
+    Each time has one row: the event, the end of an operation, the proof of a fault.
+
+    Args:
+        tables: the core's other facts of this history.
+        reigns: who led by the subject that the system's leaders are known by.
+    """
+    since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
+    rows = []
+    for mechanism in facts.mechanisms:
+        derivation = _DERIVED.get(mechanism.of)
+        every = _rows_of(mechanism, history, tables) if derivation is None else derivation(history, facts, reigns)
+        shown = sorted(i for i in every if history.events[i].time_ns >= since_ns)
+        first = shown[0] if shown else None
+        rows.append({"mechanism": mechanism.name, "count": len(shown), "event": first, "events": shown})
+    return MECHANISMS.of_rows(rows)
+
+
+def _rows_of(mechanism: Mechanism, history: History, tables: FactTables) -> Iterable[int]:
+    where = mechanism.where
+    match mechanism.of:
+        case "operation":
+            return [row(o) for o in history.operations if _fits(where, functools.partial(_of_operation, o))]
+        case "fault":
+            installed = (fault for fault in history.faults if fault.outcome is FaultOutcome.INSTALLED)
+            return [f.events[1] for f in installed if _fits(where, functools.partial(getattr, f.effects))]
+        case name if name in tables:
+            facts = [fact for fact in tables[name].to_pylist() if _fits(where, fact.__getitem__)]
+            return [next(fact[column] for column in _EVIDENCE if column in fact) for fact in facts]
+        case kind:
+            return [e.index for e in history.of(_KINDS[kind]) if _fits(where, functools.partial(getattr, e))]
+
+
+def _fits(where: Mapping[str, Any], value_of: Callable[[str], Any]) -> bool:
+    return all(value_of(name) == value if value != ANY else value_of(name) for name, value in where.items())
+
+
+def _of_operation(operation: Operation, name: str) -> Any:
+    return code_of(operation) if name == "error" else getattr(operation, name)
+
+
+def _at(history: History, ns: int) -> int:
+    """The first event at this moment."""
+    return bisect_left(history.events, ns, key=lambda event: event.time_ns)
+
+
+def _new_epochs(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Every epoch but the first."""
+    return [begin.event for begin in sorted(reigns.begins, key=lambda begin: begin.epoch)[1:]]
+
+
+def _leaders(reigns: Reigns) -> list[tuple[str, int]]:
+    """The node of each reign, in the order of epochs, with the row that proves the epoch."""
+    proofs = {begin.epoch: begin.event for begin in reigns.begins}
+    ordered = sorted(reigns.reigns, key=lambda reign: (reign.epoch, reign.first_ns))
+    return [(reign.node, proofs[reign.epoch]) for reign in ordered if reign.epoch in proofs]
+
+
+def _leader_moved(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    return [proof for (before, _), (node, proof) in pairwise(_leaders(reigns)) if node != before]
+
+
+def _leader_returned(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    leaders = _leaders(reigns)
+    nodes = [node for node, _ in leaders]
+    return [proof for i, (node, proof) in enumerate(leaders) if node in nodes[:i] and node != nodes[i - 1]]
+
+
+def _superseded_claimed(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    return [sample.index for reign in reigns.reigns for sample in reign.claimed]
+
+
+def _superseded_asked(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    return [row(request.operation) for request in requests(history, facts, reigns)]
+
+
+def _superseded_refused(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    return list({row(operation) for operation in find_acts(history, facts, reigns).fenced})
+
+
+def _leader_cut_off(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Cuts from every majority, of the node that led when one of their faults began."""
+    leaders = {fault.fault_id: fault.leader for fault in history.faults}
+    own = (cut for cut in cuts(history, facts.nodes, facts.voters) if cut.node in map(leaders.get, cut.fault_ids))
+    return [_at(history, cut.from_ns) for cut in own]
+
+
+def _quorum_lost(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    losses = quorum_losses(history, facts.voters)
+    return [_at(history, loss.from_ns) for loss in losses if loss.quorum is QuorumView.NONE]
+
+
+def _faults_at_once(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Every fault that was proven while another one, of which it is no part, was certainly in force."""
+    return [
+        fault.events[1]
+        for fault in history.faults
+        if fault.certain_from_ns is not None and PART_OF not in fault.details
+        for others in [{f.fault_id for f in history.in_force(fault.certain_from_ns) if PART_OF not in f.details}]
+        if others - {fault.fault_id}
+    ]
+
+
+def _release_changed(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Restarts in an order, as another release."""
+    took_hold = (fault for fault in history.faults if fault.outcome is FaultOutcome.INSTALLED)
+    return [fault.events[1] for fault in took_hold if {"order", "to"} <= fault.details.keys()]
+
+
+def _lease_moved(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Keep-alives that another node answered than the one before, of the same lease."""
+    nodes: dict[str | None, str] = {}
+    moved = []
+    for o in history.operations:
+        if o.f in ("grant", "keep") and o.type is Outcome.OK:
+            moved += [row(o)] if nodes.get(o.key, o.node) != o.node else []
+            nodes[o.key] = o.node
+    return moved
+
+
+def _lease_over(history: History, facts: Facts, reigns: Reigns) -> list[int]:
+    """Leases that nobody revoked: a client was told that its own is over, or a current look lacks a key seen before."""
+    revoked = {o.key for o in history.operations if o.f == "revoke"}
+    expired = [o for o in history.operations if code_of(o) == _EXPIRED and o.key not in revoked]
+    seen_ns: dict[int, int] = {}
+    gone: dict[str, int] = {}
+    for look in history.operations:
+        if look.f != "look" or look.completed_ns is None or look.value not in CURRENT_MODES:
+            continue
+        numbers = set(look.result or ())
+        for number in [n for n, at_ns in seen_ns.items() if n not in numbers and at_ns <= look.invoked_ns]:
+            del seen_ns[number]
+            gone.setdefault(f"lease-{number}", row(look))
+        seen_ns = {**dict.fromkeys(numbers, look.completed_ns), **seen_ns}
+    return [*map(row, expired), *(r for key, r in gone.items() if key not in revoked | {o.key for o in expired})]
+
+
+#: What no single row, table or effect shows.
+_DERIVED: Final[Mapping[str, Callable[[History, Facts, Reigns], Iterable[int]]]] = {
+    "faults-at-once": _faults_at_once,
+    "leader-cut-off": _leader_cut_off,
+    "leader-moved": _leader_moved,
+    "leader-returned": _leader_returned,
+    "lease-moved": _lease_moved,
+    "lease-over": _lease_over,
+    "new-epoch": _new_epochs,
+    "quorum-lost": _quorum_lost,
+    "release-changed": _release_changed,
+    "superseded-leader-asked": _superseded_asked,
+    "superseded-leader-claimed": _superseded_claimed,
+    "superseded-leader-refused": _superseded_refused,
+}

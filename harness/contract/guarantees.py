@@ -16,6 +16,8 @@ of its own where the system gives something else under the name. It also changes
 an entry names its issues, and the conditions hold for every entry of the file. `earlier` says what is different in the
 releases before those that it names. White space is folded, so that texts can be wrapped.
 
+A table `[mechanisms]` names what the runs of a system can meet (`Mechanism`), beside those that systems share.
+
 A promise may hold only with certain settings of the servers, or with certain options of the system: the standing of a
 guarantee, its conditions and its known issues are those of the release, the settings and the options in force.
 """
@@ -31,8 +33,9 @@ from fencepost.harness.base.toml_file import Keys, TomlFile, read_toml
 from fencepost.harness.contract.profile import SystemOptions
 from fencepost.harness.contract.releases import is_before, lacks_fix, numbers
 from fencepost.harness.contract.server_settings import Settings, value_of
+from fencepost.harness.coordination import Interface
 from fencepost.harness.history import Effects
-from fencepost.harness.verdict import MINORITY_DAMAGED, Choice, Condition, Guarantee, KnownIssue, Standing
+from fencepost.harness.verdict import MINORITY_DAMAGED, Choice, Condition, Guarantee, KnownIssue, Mechanism, Standing
 
 if TYPE_CHECKING:
     from fencepost.harness.contract.system import System
@@ -66,6 +69,7 @@ class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     sources: dict[str, str] = {}
     issues: dict[str, Any] = {}
     conditions: tuple[Condition, ...] = ()
+    mechanisms: dict[str, dict[str, Any]] = {}
 
 
 @functools.cache
@@ -91,6 +95,42 @@ def read_guarantees(path: Path, version: str) -> tuple[Guarantee, ...]:
 def source_of(path: Path, name: str) -> str:
     """The source of a guarantee as the newest release gives it."""
     return next(guarantee.source for guarantee in read_guarantees(path, "") if guarantee.name == name)
+
+
+def mechanisms_of(system: "System") -> tuple[Mechanism, ...]:
+    """What the runs of this system can meet: what systems share, as far as it has what that needs, then its own."""
+    shared = (one for one in read_mechanisms(SHARED) if _can_meet(system, one))
+    own = getattr(system, "guarantees", None)
+    return (*shared, *(() if own is None else read_mechanisms(own)))
+
+
+@functools.cache
+def read_mechanisms(path: Path) -> tuple[Mechanism, ...]:
+    """Read those that a file declares; raises UsageError as `read_guarantees`."""
+    file = read_toml(path, hint=_HINT)
+    content = file.with_sources(file.convert(_Content).sources).convert(_Content)
+    included = (one for other in content.includes for one in read_mechanisms((path.parent / other).resolve()))
+    return (
+        *included,
+        *(
+            file.convert_part({**table, "name": name}, Mechanism, ("mechanisms", name))
+            for name, table in content.mechanisms.items()
+        ),
+    )
+
+
+def _can_meet(system: "System", mechanism: Mechanism) -> bool:
+    """Decide whether the system has the part that it needs, or logs that tell of it."""
+    match mechanism.of:
+        case "catch-up":
+            return system.logs is not None and mechanism.where["change"] in system.logs.caught_up.values()
+        case "attempt":
+            return system.logs is not None and bool(system.logs.attempted)
+    if mechanism.needs == "leaders":
+        return bool(system.profile.subjects)
+    if mechanism.needs in list(Interface):
+        return mechanism.needs in system.profile.interfaces
+    return not mechanism.needs or getattr(system, mechanism.needs.replace("-", "_"), None) is not None
 
 
 def promises_in_force(

@@ -9,6 +9,7 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from fencepost.harness.history import CatchUp, Logged
@@ -36,6 +37,21 @@ class CaughtUp(NamedTuple):
     """How the node caught up with the others."""
 
     way: CatchUp
+
+
+class LogMoment(StrEnum):
+    """What a server's log tells beside that, and faults may wait for."""
+
+    #: The node stands for leader, or has begun to look for one.
+    ELECTION = "election"
+    #: It gave up the older part of its log or of its history of values.
+    COMPACTION = "compaction"
+
+
+class Reached(NamedTuple):
+    """The server is at this moment now."""
+
+    moment: LogMoment
 
 
 class LoggedChange(NamedTuple):
@@ -68,7 +84,7 @@ class Attempt(NamedTuple):
     detail: str | None = None
 
 
-LineEvent: TypeAlias = BecameLeader | TookOver | Failed | CaughtUp | LoggedChange | Attempt
+LineEvent: TypeAlias = BecameLeader | TookOver | Failed | CaughtUp | Reached | LoggedChange | Attempt
 T = TypeVar("T")
 #: By pattern: what a line says in which it is found; None: nothing after all.
 Rows: TypeAlias = Mapping[str, Callable[[re.Match[str]], T | None]]
@@ -86,6 +102,7 @@ class LogTable:
     failed: Rows[str] = field(default_factory=dict)
     #: The ways that its logs tell apart.
     caught_up: Mapping[str, CatchUp] = field(default_factory=dict)
+    reached: Mapping[str, LogMoment] = field(default_factory=dict)
     changed: Rows[Sequence[LoggedChange]] = field(default_factory=dict)
     attempted: Rows[Attempt] = field(default_factory=dict)
     #: How the first line of an entry begins, where entries have several.
@@ -105,10 +122,12 @@ class LogTable:
     def rows(self) -> tuple["_Row", ...]:
         """Each pattern, compiled, with what makes events of its match."""
         ways: Rows[CatchUp] = {pattern: functools.partial(_constant, way) for pattern, way in self.caught_up.items()}
+        moments: Rows[LogMoment] = {line: functools.partial(_constant, what) for line, what in self.reached.items()}
         kinds: tuple[tuple[Rows[Any], Callable[[Any], Iterable[LineEvent]]], ...] = (
             (self.attempted, lambda attempt: (attempt,)),
             (self.failed, lambda why: (Failed(why),)),
             (ways, lambda way: (CaughtUp(way),)),
+            (moments, lambda moment: (Reached(moment),)),
             (self.became_leader, lambda epoch: (BecameLeader(epoch),)),
             (self.took_over, lambda epoch: (TookOver(epoch),)),
             (self.changed, tuple),

@@ -52,6 +52,9 @@ class ActLog:
         details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
         if record.part_of is not None:
             details[PART_OF] = record.part_of
+        if action is FaultAction.INJECT and proof is not None and record.seen is not None and record.seen.met:
+            late_ns = self._records.now_ns() - self.zero_ns - (record.seen.seen_at_ns or 0)
+            details |= {"after": record.seen.seen or "", "after_ms": round(late_ns / 1e6, 1)}
         if action is FaultAction.HEAL and record.ended is not None:
             details["ended_by"] = record.ended.seen or "its length: the event did not come"
         event = self._records.record(

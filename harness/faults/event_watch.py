@@ -1,7 +1,7 @@
 """Watches for the event of a trigger: what has happened since the watch began.
 
-Who leads, and which phase a migration is in, is what the nemesis believes now (`View`, `Cluster.phases`). A claim is in
-the log of the server that claimed: it is known within milliseconds, long before the next question about the leader.
+Who leads, and which phase a migration is in, is what the nemesis believes now (`View`, `Cluster.phases`). A claim, an
+election or a way to catch up is in the log of a server: it is known within milliseconds, long before the next question.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.contract.logs import BecameLeader, LogReader, TookOver
-from fencepost.harness.faults.fault_options import CLAIM, LEADER, TRIGGERS, Seen, Trigger
+from fencepost.harness.faults.fault_options import LEADER, LOGGED, TRIGGERS, Seen, Trigger, words_of
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.server_log import LogFollower
 
@@ -39,7 +39,7 @@ class EventWatch:
         self._before = cluster.view()
         nodes = cluster.runtime.nodes
         self._starts = {name: node.incarnation for name, node in nodes.items()}
-        table = cluster.system.logs if trigger.what == CLAIM else None
+        table = cluster.system.logs if trigger.what in LOGGED else None
         self._logs = {
             name: (LogFollower(node.log, from_end=True), LogReader(table)) for name, node in nodes.items() if table
         }
@@ -68,8 +68,8 @@ class EventWatch:
             if (bool(phases) and phases[-1] == what) is self.trigger.leaves:
                 return None
             return _Happened(f"the migration {'has left' if self.trigger.leaves else 'is in'} its phase {what}")
-        if what == CLAIM:
-            return self._claim()
+        if what in LOGGED:
+            return self._logged(what)
         if what == LEADER:
             if now.leader is None or (now.leader, now.epoch) == (self._before.leader, self._before.epoch):
                 return None
@@ -90,11 +90,14 @@ class EventWatch:
         """Whether an event of this node is one that the trigger waits for."""
         return self.trigger.node in ("", node)
 
-    def _claim(self) -> _Happened | None:
+    def _logged(self, what: str) -> _Happened | None:
         for name, (log, reader) in self._logs.items():
             for event in (event for line in log.lines() for event in reader.read(line)):
-                if isinstance(event, BecameLeader | TookOver) and self._counts(name):
+                if what not in words_of(event) or not self._counts(name):
+                    continue
+                if isinstance(event, BecameLeader | TookOver):
                     return _Happened(f"{name} logged that it leads in epoch {event.epoch}", name, event.epoch)
+                return _Happened(LOGGED[words_of(event)[0]].replace("a server", name), name)
         return None
 
 

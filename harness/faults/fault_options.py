@@ -19,17 +19,56 @@ from msgspec import UNSET, UnsetType
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.base.quantities import NEVER_NS, Quantity, parse_duration_ns
+from fencepost.harness.contract.logs import BecameLeader, CaughtUp, LineEvent, LogMoment, LogTable, Reached, TookOver
+from fencepost.harness.history import CatchUp
 
 LEADER: Final = "leader"
+RESTART: Final = "restart"
 CLAIM: Final = "claim"
-#: The events to wait for. For `end=` read "was injected" for "was due".
-TRIGGERS: Final = {
-    LEADER: "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
-    "restart": "a server was restarted after the fault was due; the target `restarted` is that node",
-    CLAIM: "a server logged, after the fault was due, that it leads now; it is seen within some 10 ms",
+CATCH_UP: Final = "catch-up"
+#: The events that servers log, after the fault was due; each is seen within some 10 ms.
+LOGGED: Final[dict[str, str]] = {
+    CLAIM: "a server logged that it leads now",
+    LogMoment.ELECTION: "a server logged that it stands for leader, or looks for one",
+    CATCH_UP: "a server logged that it caught up, in one of the next three ways",
+    CatchUp.DIFFERENCE: "a server logged that it caught up by the changes that it lacked",
+    CatchUp.SNAPSHOT: "a server logged that it caught up by a snapshot of the whole state",
+    CatchUp.TRUNCATION: "a server logged that it cut off what it had too much",
+    CatchUp.LOADED: "a server logged that it reads a snapshot, its own or one that it was sent",
+    CatchUp.SAVED: "a server logged that it saved a snapshot of its own",
+    LogMoment.COMPACTION: "a server logged that it gave up the older part of its log, or of its history of values",
 }
+#: The events to wait for. For `end=` read "was injected" for "was due".
+TRIGGERS: Final[dict[str, str]] = {
+    LEADER: "a node leads that did not lead when the fault was due, or it leads in a higher epoch",
+    RESTART: "a server was restarted after the fault was due; the target `restarted` is that node",
+    **LOGGED,
+}
+_WAYS: Final = frozenset({CatchUp.DIFFERENCE, CatchUp.SNAPSHOT, CatchUp.TRUNCATION})
 #: Joins such an event and the one node whose events count.
 AT: Final = "@"
+
+
+def words_of(event: LineEvent) -> tuple[str, ...]:
+    """The triggers that wait for such an event of a log, the most precise one first."""
+    match event:
+        case BecameLeader() | TookOver():
+            return (CLAIM,)
+        case CaughtUp(way):
+            return (way, CATCH_UP) if way in _WAYS else (way,)
+        case Reached(moment):
+            return (moment,)
+    return ()
+
+
+def told_by(logs: LogTable | None) -> list[str]:
+    """The triggers that wait for what such logs tell, in the order of `LOGGED`."""
+    if logs is None:
+        return []
+    events: list[LineEvent] = [*map(CaughtUp, logs.caught_up.values()), *map(Reached, logs.reached.values())]
+    events += [BecameLeader(0)] * logs.tells_leaders
+    triggers = {trigger for event in events for trigger in words_of(event)}
+    return [trigger for trigger in LOGGED if trigger in triggers]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,14 @@ from fencepost.harness.contract.system import PARTS, System, has_part
 from fencepost.harness.faults.fault_options import (
     CLAIM,
     LEADER,
+    LOGGED,
     OF_MOMENTS,
     OF_TRIGGERS,
+    RESTART,
     FaultOptions,
     LastingOptions,
     Trigger,
+    told_by,
 )
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -470,7 +473,7 @@ class FaultKind(ABC):
         return (
             next(filter(None, lacking), None)
             or (_leaderless(placement) if follows or CLAIM in events else None)
-            or (_unlogged(placement) if CLAIM in events else None)
+            or next(filter(None, (_unlogged(placement, event) for event in sorted(events))), None)
             or _unknown_node(triggers, placement)
             or (self.added.get(spec.target) or self).refuse(spec, placement)
         )
@@ -535,11 +538,15 @@ def _leaderless(placement: Placement) -> Refusal | None:
     return Refusal(f"no node of {placement.system_name} leads", "name another target: one, minority, or a node's name")
 
 
-def _unlogged(placement: Placement) -> Refusal | None:
-    logs = None if placement.system is None else placement.system.logs
-    if placement.system is None or (logs is not None and logs.tells_leaders):
+def _unlogged(placement: Placement, event: str) -> Refusal | None:
+    """Why a server's log never tells of this event there; None where it does, and for what no log tells."""
+    if placement.system is None or event not in LOGGED or event in (triggers := told_by(placement.system.logs)):
         return None
-    return Refusal(f"the logs of {placement.system_name} do not say who leads", "wait for leader instead of claim")
+    what = "who leads" if event == CLAIM else f"a moment of {event}"
+    return Refusal(
+        f"the logs of {placement.system_name} do not say {what}",
+        f"wait for {' or '.join((LEADER, RESTART, *triggers))}",
+    )
 
 
 def _unknown_node(triggers: Iterable[Trigger], placement: Placement) -> Refusal | None:

@@ -18,7 +18,7 @@ import msgspec
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.offers import UsedPlugin
 from fencepost.harness.base.options import plain
-from fencepost.harness.contract.guarantees import promises_in_force
+from fencepost.harness.contract.guarantees import mechanisms_of, promises_in_force
 from fencepost.harness.faults.schedule import nemesis_words
 from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, FaultSpan, History, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
@@ -84,6 +84,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         budget=plan.budget,
         thresholds=plan.thresholds,
         planned_ns=plan.duration_ns("time_limit"),
+        mechanisms=mechanisms_of(system),
         scheduled=len(injected(read_rows(Path(plan.schedule)))) if plan.schedule else None,
     )
 

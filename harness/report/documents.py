@@ -34,6 +34,7 @@ from fencepost.harness.verdict.by_guarantee import (
     counts_in_words,
     exit_code,
 )
+from fencepost.harness.verdict.fact_tables import MECHANISMS
 from fencepost.harness.verdict.fingerprint import FoundAnomaly, anomalies
 
 FORMAT: Final = 3
@@ -92,6 +93,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "verdicts": [_verdict(case, v) for v in case.verdicts],
         "operations": _operations(case),
         "faults": _faults(case),
+        "mechanisms": {row["mechanism"]: row["count"] for row in case.rows(MECHANISMS.name)},
         "quorum": quorum_document(case),
         "history_schema": SCHEMA_VERSION,
         "files": dict(case.files or _FILES),

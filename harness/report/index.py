@@ -8,45 +8,122 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from fencepost.harness.report.page_kit import PageKit
-from fencepost.harness.report.section import TextTable, generic
+from fencepost.harness.report.section import TextTable, cell, column_name
 from fencepost.harness.report.words import SIGNS, clock, count, length
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
-#: More runs, or more episodes, are cut, and the page says so.
+#: More runs, or more episodes, are cut, and the page says of how many.
 ROWS_MAX: Final = 500
+#: Rows of a history that an episode names.
+_EVIDENCE_MAX: Final = 12
 
 Row = Mapping[str, Any]
 
 
-def index_page(runs: Sequence[Row], episodes: Sequence[Row], across: Mapping[str, Sequence[Row]], place: Path) -> str:
+def index_page(
+    runs: Sequence[Row],
+    episodes: Sequence[Row],
+    across: Mapping[str, Sequence[Row]],
+    place: Path,
+    *,
+    outcomes: Mapping[str, int],
+    episode_count: int,
+) -> str:
     """The page that is to stand in the folder `place`.
 
     Args:
-        runs: rows of the table `run`, at most one more than `ROWS_MAX`.
+        runs: rows of the table `run` in the order of the page; of more than `ROWS_MAX`, the first are enough.
         episodes: rows of the table `zombie_episodes`, each with its run's `folder`, `system` and `version`; likewise.
-        across: tables that span runs, by name.
+        across: all rows of tables that span runs, by name.
+        outcomes: how many runs there are of each outcome.
+        episode_count: how many episodes there are.
     """
-    kit = PageKit(clock=clock, lasting=length, grouped=count)
-    return kit.page(
+    counted = [(Validity(name), count(number)) for name, number in sorted(outcomes.items())]
+    return PageKit(traced=lambda value, *_: value).page(
         "index",
         title="fencepost: runs",
-        runs=[{**run, "report": _report(run, place), "sign": SIGNS[Validity(run["outcome"])]} for run in _cut(runs)],
-        episodes=[{**episode, "report": _report(episode, place)} for episode in _cut(episodes)],
-        cut=len(runs) > ROWS_MAX or len(episodes) > ROWS_MAX,
-        rows_max=ROWS_MAX,
-        tables=[table for name, rows in across.items() for table in _tables(name, rows)],
+        total=count(sum(outcomes.values())),
+        outcomes=[_badge(outcome, f"{number} {outcome}") for outcome, number in counted],
+        runs=_table("Runs", [_run(run, place) for run in runs[:ROWS_MAX]], sum(outcomes.values())),
+        episodes=_table("Episodes", [_episode(each, place) for each in episodes[:ROWS_MAX]], episode_count),
+        across=[(name.replace("_", " "), _across(name, rows)) for name, rows in across.items() if rows],
     )
 
 
-def _cut(rows: Sequence[Row]) -> Sequence[Row]:
-    return rows[:ROWS_MAX]
+def _run(run: Row, place: Path) -> Row:
+    outcome = Validity(run["outcome"])
+    return {
+        "run": _link(run, _moment(run["started_at"] or run["run_id"]), place),
+        "outcome": _badge(outcome, outcome),
+        "system": f"{run['system']} {run['version']}",
+        "workload": run["workload"],
+        "faults": run["nemesis"],
+        "operations": run["operations"],
+        "in words": run["headline"],
+    }
 
 
-def _report(row: Row, place: Path) -> str:
-    return Path(os.path.relpath(Path(row["folder"]) / store.REPORT, place)).as_posix()
+def _episode(row: Row, place: Path) -> Row:
+    more = " …" if len(row["evidence"]) > _EVIDENCE_MAX else ""
+    return {
+        "run": _link(row, row["run_id"][:8], place, "#leadership"),
+        "system": f"{row['system']} {row['version']}",
+        "node": row["node"],
+        "of": row["subject"],
+        "epoch": row["epoch"],
+        "superseded by": row["superseded_by"],
+        "since": clock(row["superseded_ns"]),
+        "claims": row["claims"],
+        "awake for": length(row["running_ns"]),
+        **{name: row[name] for name in ("asked", "served", "fenced", "unknown", "acted")},
+        "by": ", ".join(row["anomalies"]) or "–",
+        "rows of the history": ", ".join(map(str, row["evidence"][:_EVIDENCE_MAX])) + more,
+    }
 
 
-def _tables(name: str, rows: Sequence[Row]) -> list[TextTable]:
-    return generic(name, [dict(row) for row in rows]) if rows else []
+def _across(name: str, rows: Sequence[Row]) -> TextTable:
+    """Make a table over runs: violated guarantees first, then by release."""
+    ordered = sorted(map(_of_release, rows), key=lambda row: (-row.get("invalid", 0), *map(str, row.values())))
+    return _table(f"table {name}", ordered, len(rows))
+
+
+def _of_release(row: Row) -> Row:
+    """Say in one column what makes the release."""
+    names = ("system", "version", "variant", "expected")
+    plain = " ".join(str(row[name]) for name in names[:2])
+    expected = f"expected {row['expected']}" if row.get("expected") else ""
+    release = ", ".join(filter(None, (plain, row.get("variant"), expected)))
+    rest = {name: value for name, value in row.items() if name not in names}
+    return {
+        "release": release,
+        **rest,
+        **{name: _moment(rest[name]) for name in ("first_at", "last_at") if name in rest},
+    }
+
+
+def _table(caption: str, rows: Sequence[Row], total: int) -> TextTable:
+    return TextTable(
+        caption=caption,
+        columns=tuple(map(column_name, rows[0])) if rows else (),
+        rows=tuple(tuple(v if isinstance(v, Markup) else cell(k, v) for k, v in row.items()) for row in rows),
+        note=f"{count(len(rows))} of {count(total)} rows shown." if total > len(rows) else "",
+    )
+
+
+def _moment(started_at: str) -> str:
+    return started_at.replace("T", " ")  # a line can break there
+
+
+def _link(row: Row, text: str, place: Path, anchor: str = "") -> Markup:
+    page = Path(os.path.relpath(Path(row["folder"]) / store.REPORT, place)).as_posix()
+    return Markup('<a href="{}">{}</a>').format(page + anchor, text)
+
+
+def _badge(outcome: Validity, text: str) -> Markup:
+    return Markup('<span class="badge {}"><span aria-hidden="true">{}</span> {}</span>').format(
+        outcome, SIGNS[outcome], text
+    )

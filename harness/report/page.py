@@ -45,7 +45,7 @@ from fencepost.harness.report.section import (
     generic,
     tables_within,
 )
-from fencepost.harness.report.service import catch_ups_table, latency, recovery, service
+from fencepost.harness.report.service import latency, recovery, service
 from fencepost.harness.report.timeline import timeline
 from fencepost.harness.report.witness import cycle_picture, drawn, events_of, kinds_in_words, untimed
 from fencepost.harness.report.words import (
@@ -297,7 +297,6 @@ def _faults(page: Page) -> Markup:
         recovery=recovery(page.case),
         quorum=quorum_table(page.case),
         left_out=left_out_table(page.case),
-        catch_ups=catch_ups_table(page.case),
         more=tables_within(FAULTS, page.case),
     )
 
@@ -307,6 +306,19 @@ def _exposure(page: Page) -> Markup:
         "tables",
         intro="A guarantee that was never tested is unknown, not valid.",
         tables=[tables.exposure(page.case)],
+    )
+
+
+def _mechanisms(page: Page) -> Markup | None:
+    return (
+        page.made(
+            "tables",
+            intro="What has code, and bugs, of its own in the system: a mechanism that was never met was not tested."
+            " Only what happened from the main phase on counts.",
+            tables=tables.mechanisms(page.case),
+        )
+        if page.case.facts.mechanisms
+        else None
     )
 
 
@@ -378,6 +390,7 @@ _SECTIONS: Final[Sections] = (
     ("service", "Service", _service),
     ("faults", "Faults", _faults),
     ("exposure", "How often tested", _exposure),
+    ("mechanisms", "What was met", _mechanisms),
     ("leadership", "Who led when", _leadership),
     ("partitions", "Topic partitions", _partitions),
     ("beside", "Not deciding", _beside),

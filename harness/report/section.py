@@ -158,11 +158,11 @@ def generic(name: str, data: Any) -> list[TextTable]:
         fields = [_fields(row) for row in data]
         columns = tuple(dict.fromkeys(key for row in fields for key in row))
         rows = tuple(tuple(shown(key, row.get(key)) for key in columns) for row in fields[:ROWS_MAX])
-        names = tuple(_column_name(key) for key in columns)
+        names = tuple(column_name(key) for key in columns)
         return [TextTable(caption=caption, columns=names, rows=rows, note=cut_note(len(data)))]
     if isinstance(data, Mapping):
         nested = {k: v for k, v in data.items() if _is_list(v) or (isinstance(v, Mapping) and v)}
-        plain = tuple((_column_name(k), shown(k, v)) for k, v in data.items() if k not in nested)
+        plain = tuple((column_name(k), shown(k, v)) for k, v in data.items() if k not in nested)
         out = [TextTable(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
         return out + [table for key, value in nested.items() for table in generic(f"{name}.{key}", value)]
     return [TextTable(caption=caption, columns=("value",), rows=((shown(name, data),),))]
@@ -184,7 +184,7 @@ def shown(key: str, figure: Any) -> str:
     return traced(cell(key, figure.value), figure.rows) if isinstance(figure, Traced) else cell(key, figure)
 
 
-def _column_name(key: str) -> str:
+def column_name(key: str) -> str:
     return key.removesuffix("_ns").replace("_ns_", " ").replace("_", " ")
 
 

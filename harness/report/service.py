@@ -1,7 +1,6 @@
-"""What clients got: service and stale answers as tables, latency over time as a picture, and how nodes caught up.
+"""What clients got: service and stale answers as tables, latency over time as a picture.
 
-Service is shown by phase, by node and around each fault, from the fact tables. A way of catching up that no node took
-in this run is said, since its code was not tested.
+Service is shown by phase, by node and around each fault, from the fact tables.
 
 The picture has p50, p99 and the slowest of each slice, and every error, below the same fault bands. Its scale is
 logarithmic, because a pause of seconds and a round trip of a millisecond share one picture. The three lines have
@@ -15,8 +14,7 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from fencepost.harness.history import CatchUp, History, Operation, Outcome
-from fencepost.harness.plugins import registry
+from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note
 from fencepost.harness.report.svg import (
     FAULT_ROW,
@@ -32,7 +30,7 @@ from fencepost.harness.report.svg import (
     title,
 )
 from fencepost.harness.report.words import clock, count, length, lost_compare, operation, traced
-from fencepost.harness.verdict.fact_tables import CATCH_UPS, FAULTS, PHASES, RECOVERY, SERVICE, STALE_ANSWERS
+from fencepost.harness.verdict.fact_tables import FAULTS, PHASES, RECOVERY, SERVICE, STALE_ANSWERS
 
 Row = Mapping[str, Any]
 
@@ -295,36 +293,3 @@ def _ok_bars(rows: list[Slice], width: int, axis: TimeAxis, top: float, bottom: 
     out.append(label(LEFT - 8, top + 9, "ok per s", "lane-name small", "end"))
     out.append(label(LEFT - 8, top + 22, f"≤ {count(round(most * 1e9 / width))}", "lane-name small", "end"))
     return joined(out)
-
-
-_WORDS: Final = {
-    CatchUp.DIFFERENCE: "by the changes that it lacked",
-    CatchUp.SNAPSHOT: "by a snapshot of the whole state",
-    CatchUp.TRUNCATION: "by cutting off what it had too much",
-    CatchUp.LOADED: "by reading a snapshot, its own or one it was sent",
-    CatchUp.SAVED: "(before that) it saved a snapshot of its own",
-}
-
-
-def catch_ups_table(case: ReportCase) -> TextTable | None:
-    """Tabulate each way that the system's logs tell apart; None where they tell none."""
-    name = str(case.fact("system") or "")
-    if name not in registry.SYSTEMS:
-        return None
-    logs = registry.system(name).logs
-    if logs is None or not logs.caught_up:
-        return None
-    rows = case.rows(CATCH_UPS.name)
-    by_way = {way: [row for row in rows if row["how"] == way] for way in logs.caught_up.values()}
-    return TextTable(
-        caption="How nodes caught up",
-        columns=("how", "times", "nodes"),
-        rows=tuple(
-            (
-                _WORDS[way],
-                traced(f"{len(own):,}", [row["event"] for row in own]) if own else "never in this run",
-                ", ".join(sorted({row["node"] for row in own})),
-            )
-            for way, own in by_way.items()
-        ),
-    )

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from fencepost.harness.history import (
     PART_OF,
+    Event,
+    FaultEvent,
     FaultOutcome,
     FaultSpan,
     History,
@@ -31,7 +33,7 @@ from fencepost.harness.report.words import (
 )
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, counts, must_be_known, share
-from fencepost.harness.verdict.fact_tables import STALLS
+from fencepost.harness.verdict.fact_tables import MECHANISMS, STALLS
 from fencepost.harness.verdict.guarantee import anomaly_count
 
 #: The most characters of a note; the history holds the whole note.
@@ -226,6 +228,39 @@ def exposure(case: ReportCase) -> TextTable:
         ),
         rows=tuple(rows),
     )
+
+
+def mechanisms(case: ReportCase) -> list[TextTable]:
+    """Tabulate which of the system's mechanisms this run met, and which it never met."""
+    texts = {one.name: one.text for one in case.facts.mechanisms}
+    rows = [row for row in case.rows(MECHANISMS.name) if row["mechanism"] in texts]
+    met = [row for row in rows if row["count"]]
+    never = [row for row in rows if not row["count"]]
+    return [
+        TextTable(
+            caption=f"Met: {len(met)} of {len(rows)}",
+            columns=("mechanism", "what", "times", "first", "nodes"),
+            rows=tuple(
+                (
+                    row["mechanism"],
+                    texts[row["mechanism"]],
+                    traced(count(row["count"]), row["events"]),
+                    Cited(clock(case.history.events[row["event"]].time_ns), (row["event"],)),
+                    ", ".join(sorted({node for i in row["events"] for node in _nodes(case.history.events[i])})),
+                )
+                for row in met
+            ),
+        ),
+        TextTable(
+            caption=f"Never met in this run: {len(never)} of {len(rows)}",
+            columns=("mechanism", "what"),
+            rows=tuple((row["mechanism"], texts[row["mechanism"]]) for row in never),
+        ),
+    ]
+
+
+def _nodes(event: Event) -> tuple[str, ...]:
+    return event.nodes if isinstance(event, FaultEvent) else tuple(filter(None, (getattr(event, "node", ""),)))
 
 
 def _rules(verdict: Verdict) -> str:

@@ -13,7 +13,16 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.contract.logs import Attempt, BecameLeader, CaughtUp, Failed, LoggedChange, LogReader, TookOver
+from fencepost.harness.contract.logs import (
+    Attempt,
+    BecameLeader,
+    CaughtUp,
+    Failed,
+    LoggedChange,
+    LogReader,
+    Reached,
+    TookOver,
+)
 from fencepost.harness.contract.system import Answer, Question, System
 from fencepost.harness.history import (
     BROKEN_SERVER,
@@ -201,8 +210,8 @@ class Observers:
                         record(EpochEvent, epoch=epoch)
                     case LoggedChange():
                         self._record_change(node, event, before_ns)
-                    case TookOver():
-                        """A claim of a subject whose reigns the answers tell apart; only triggers wait for it."""
+                    case TookOver() | Reached():
+                        """Only triggers wait for them; answers tell the reigns of what was taken over."""
 
     def _record_change(self, node: Node, change: LoggedChange, before_ns: int) -> None:
         numbered = (n for n in self._nodes.values() if n.place.number == change.number)

@@ -23,6 +23,7 @@ from fencepost.harness.verdict.guarantee import (
     Condition,
     Guarantee,
     KnownIssue,
+    Mechanism,
     Standing,
     Unmet,
     anomaly_count,
@@ -456,6 +457,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     planned_ns: int | None = None
     failure: str | None = None
     scheduled: int | None = None
+    #: What runs of the system can meet; met or not, each has a row in the table of mechanisms.
+    mechanisms: tuple[Mechanism, ...] = ()
 
     @property
     def voters(self) -> tuple[str, ...]:
@@ -484,6 +487,7 @@ __all__ = [
     "KnownIssue",
     "LeadershipBound",
     "LeaseBound",
+    "Mechanism",
     "Rule",
     "SearchBudget",
     "SessionBound",

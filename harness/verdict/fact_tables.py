@@ -401,6 +401,17 @@ CATCH_UPS: Final = FactTable(
     ),
 )
 
+MECHANISMS: Final = FactTable(
+    name="mechanisms",
+    row="one mechanism that runs of the system can meet, and how often this one met it from the main phase on",
+    columns=columns(
+        ("mechanism", TEXT, "its name, as the system declares it"),
+        ("count", LONG, "how often it was met; 0: never"),
+        ("event", LONG, "the first row that shows it; null when it was never met"),
+        ("events", LONGS, "one row for each time"),
+    ),
+)
+
 #: Every table of the core that is derived from a history.
 DERIVED: Final = (
     OPERATIONS,
@@ -420,6 +431,7 @@ DERIVED: Final = (
     STALLS,
     SERVER_ENDS,
     CATCH_UPS,
+    MECHANISMS,
 )
 
 

@@ -6,13 +6,15 @@ them. Conditions on settings and options are there before a run (`harness.contra
 
 Anomalies are counted in plain words: "1 stale read", "2 lost writes", "view went back 3 times". An anomaly keeps its
 name (`stale-read`) in verdict.json, in fingerprints and beside each witness. Sentences use these words.
+
+Beside its guarantees a system names its mechanisms: what its runs may meet, and how a history shows it.
 """
 
 import functools
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -217,3 +219,22 @@ def _plural(noun: str) -> str:
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(_SIBILANT) else f"{noun}s"
+
+
+#: In `Mechanism.where`: any value but null, zero and false.
+ANY: Final = "*"
+
+
+class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One mechanism that the runs of a system can meet.
+
+    `of` is where it shows: the kind of an event, `operation`, `fault` (one that took hold), a fact table, or a
+    derivation of `checkers.derived.derive`. Of these count those whose fields are as `where` says; an error counts
+    by its code. `needs` is the part or the interface that a system needs for it, or `leaders`.
+    """
+
+    name: str
+    text: str
+    of: str
+    where: Mapping[str, Any] = {}
+    needs: str = ""

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.logs import LogTable, epoch
+from fencepost.harness.contract.logs import LogMoment, LogTable, epoch
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, WatchKinds
 from fencepost.harness.coordination import Interface, ReadMode, WatchMode
+from fencepost.harness.history import CatchUp
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.consul import agent, configuration, replicas, upgrades
@@ -21,8 +22,20 @@ from fencepost.systems.consul.releases import RELEASES
 from fencepost.systems.consul.settings import SETTINGS
 from fencepost.systems.consul.wire.calls import connect
 
-#: A line of raft's logger, from release 1.15 on: "agent.server.raft: election won: term=2 tally=2".
-_LOGS: Final = LogTable(became_leader={r"election won: term=(\d+)": epoch})
+#: Lines of raft's logger, from release 1.15 on: "agent.server.raft: election won: term=2 tally=2".
+_LOGS: Final = LogTable(
+    became_leader={r"election won: term=(\d+)": epoch},
+    caught_up={
+        "raft: Installed remote snapshot": CatchUp.SNAPSHOT,
+        r"raft: clearing log suffix: from=\d+": CatchUp.TRUNCATION,
+        r"raft: starting restore from snapshot: id=": CatchUp.LOADED,
+        r"raft: snapshot complete up to: index=": CatchUp.SAVED,
+    },
+    reached={
+        "raft: entering candidate state": LogMoment.ELECTION,
+        r"raft: compacting logs: from=\d+": LogMoment.COMPACTION,
+    },
+)
 
 
 async def _reported_version(node: Node, log_from: int) -> str:

@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.logs import LogTable, epoch
+from fencepost.harness.contract.logs import LogMoment, LogTable, epoch
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
@@ -35,8 +35,16 @@ _ATTEMPT_S: Final = 1.0
 _LOGS: Final = LogTable(
     became_leader={r'"msg":"[0-9a-f]+ became leader at term (\d+)"': epoch},
     failed={rf"^\s*({REFUSED})": lambda match: f"etcd says: {match[1]}"},
-    # EtcdServer.applySnapshot; it logs nothing of the entries that it is sent.
-    caught_up={'"msg":"applied snapshot"': CatchUp.SNAPSHOT},
+    # EtcdServer.applySnapshot, raft's findConflict, EtcdServer.snapshot; nothing of the entries that it is sent.
+    caught_up={
+        '"msg":"applied snapshot"': CatchUp.SNAPSHOT,
+        r'"msg":"found conflict at index \d+': CatchUp.TRUNCATION,
+        '"msg":"saved snapshot"': CatchUp.SAVED,
+    },
+    reached={
+        r'"msg":"[0-9a-f]+ is starting a new election at term': LogMoment.ELECTION,
+        '"msg":"(compacted Raft logs|finished scheduled compaction)"': LogMoment.COMPACTION,
+    },
     attempted=ATTEMPTED,
 )
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.contract.logs import LogTable
+from fencepost.harness.contract.logs import LogMoment, LogTable
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
@@ -41,7 +41,10 @@ _LOGS: Final = LogTable(
         "Getting a diff from the leader": CatchUp.DIFFERENCE,
         "Getting a snapshot from leader": CatchUp.SNAPSHOT,
         "Truncating log to get in sync with the leader": CatchUp.TRUNCATION,
+        "FileSnap Reading snapshot": CatchUp.LOADED,
+        "FileTxnSnapLog Snapshotting: 0x": CatchUp.SAVED,
     },
+    reached={r"FastLeaderElection New election\. My id": LogMoment.ELECTION},
 )
 
 

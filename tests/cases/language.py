@@ -1,6 +1,6 @@
 """The text form of cases: a short history, and what a checker must say of it (`tests/cases/*.case`).
 
-    checker lease                                   of every case below, until the next such line
+    checker lease                                   of every case below, until the next such line; or mechanisms
     facts workload=lease nodes=["n1","n2"]          likewise; changes to `tests.checkers.build.facts`
     promises watch-ordered measures log-order       the guarantees, in place of those of `facts`
     let eleven ["changes",11]                       a value that `$eleven` stands for

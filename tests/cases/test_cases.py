@@ -14,15 +14,20 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.contract.guarantees import SHARED, read_mechanisms
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.fact_tables import MECHANISMS
 from tests.cases.language import Form, MalformedCase, facts_of, read
 from tests.report.proof import figures_of, wrong
 
 FILES: Final = sorted(Path(__file__).parent.glob("*.case"))
 #: A line of the answer that asks for what stands at a path: one value, or below it sentences, one a line.
 ASKED: Final = re.compile(r"\| (\S+)(?: = .*|:)$")
+#: Cases of this "checker" are answered by the table of mechanisms.
+MET: Final = "mechanisms"
 #: So many guarantees that nothing put to the test are named, more are counted.
 _NAMED: Final = 3
 
@@ -50,6 +55,8 @@ def test_every_case_is_answered_as_its_file_says(path: Path) -> None:
 def answer(form: Form) -> list[str]:
     """What the checker says of the history, and what the case asks for beside it."""
     history, facts = form.history(), facts_of(form)
+    if form.checker == MET:
+        return [f"=> met: {', '.join(f'{name}@{short(rows)}' for name, rows in met(form).items()) or 'nothing'}"]
     try:
         verdicts = registry.checker(form.checker)(history, facts)
     except MalformedHistory as error:
@@ -61,6 +68,28 @@ def answer(form: Form) -> list[str]:
     named = dict(zip(names(verdicts), verdicts, strict=True))
     asked = (match[1] for line in form.answer if (match := ASKED.match(line)))
     return [*summary(named), *(line for path in asked for line in said(named, path))]
+
+
+def met(form: Form) -> dict[str, list[int]]:
+    """The rows of each mechanism that the history meets, of those that systems share and those of the case's system."""
+    facts = facts_of(form)
+    own = read_mechanisms(registry.system(facts.system).guarantees) if facts.system in registry.SYSTEMS else ()
+    declared = (*read_mechanisms(SHARED), *own)
+    table = derive(form.history(), msgspec.structs.replace(facts, mechanisms=declared))[MECHANISMS.name].to_pylist()
+    assert [row["mechanism"] for row in table] == [one.name for one in declared]
+    assert all((row["count"], row["event"]) == (len(row["events"]), min(row["events"], default=None)) for row in table)
+    return {row["mechanism"]: row["events"] for row in table if row["count"]}
+
+
+def test_every_mechanism_is_met_by_a_case_and_not_by_another() -> None:
+    by_system: dict[str, list[set[str]]] = {}
+    for form in forms(Path(__file__).with_name("mechanisms.case")):
+        by_system.setdefault(facts_of(form).system, []).append({*met(form)})
+    declared = {system: read_mechanisms(registry.system(system).guarantees) for system in registry.SYSTEMS}
+    every = [case for cases in by_system.values() for case in cases]
+    for cases, own in ((every, read_mechanisms(SHARED)), *((by_system.get(s, []), own) for s, own in declared.items())):
+        for name in (one.name for one in own):
+            assert {name in case for case in cases} == {True, False}, name
 
 
 def names(verdicts: Sequence[Verdict]) -> list[str]:

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -393,43 +394,73 @@ def test_a_fault_whose_event_does_not_come_or_comes_late_ends_by_its_length(opti
     assert 300 * MS <= healed["at_ns"] - proven["at_ns"] < 320 * MS
 
 
-def test_a_claim_is_read_from_the_log_of_any_node_from_before_the_injection_on(tmp_path: Path) -> None:
+#: Of etcd, whose log table the fake has.
+CONFLICT = (
+    '{"level":"info","logger":"raft","msg":"found conflict at index 629 [existing term: 2, conflicting term: 3]"}\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("ending", "lines", "seen"),
+    [
+        ("claim", {"n3": LEADS.format(7)}, "n3 logged that it leads in epoch 7"),
+        ("claim@n2", {"n3": LEADS.format(7), "n2": LEADS.format(8)}, "n2 logged that it leads in epoch 8"),
+        ("catch-up", {"n3": LEADS.format(7), "n2": CONFLICT}, "n2 logged that it cut off what it had too much"),
+        ("truncation@n1", {"n2": CONFLICT, "n1": CONFLICT}, "n1 logged that it cut off what it had too much"),
+    ],
+)
+def test_what_logs_tell_ends_a_fault(tmp_path: Path, ending: str, lines: dict[str, str], seen: str) -> None:
     run = Run()
     logs = {name: tmp_path / name for name in run.runtime.nodes}
     for name, node in run.runtime.nodes.items():
-        logs[name].write_text(LEADS.format(6))
+        logs[name].write_text(LEADS.format(6) + CONFLICT)
         node.kept_log = logs[name]
 
     async def scenario() -> None:
-        running = asyncio.create_task(for_a_while(run, [entry("pause:n1:end=claim", 0, 60_000)]))
+        running = asyncio.create_task(for_a_while(run, [entry(f"pause:n1:end={ending}", 0, 60_000)]))
         await asyncio.sleep(0.2)
         assert run.runtime.nodes["n1"].state is NodeState.PAUSED, "what stood in the log before is no event"
-        with logs["n3"].open("a") as log:
-            log.write(LEADS.format(7))
+        for name, line in lines.items():
+            await asyncio.sleep(0.1)
+            with logs[name].open("a") as log:
+                log.write(line)
         await running
 
     run_virtual(scenario())
-    assert run.rows[-1]["end"]["seen"] == "n3 logged that it leads in epoch 7"
-    assert run.rows[-1]["end"]["waited_ns"] < 300 * MS
+    assert run.rows[-1]["end"]["seen"] == seen
+    assert run.rows[-1]["end"]["waited_ns"] < 600 * MS
 
 
-def test_only_the_claim_of_a_named_node_counts(tmp_path: Path) -> None:
+def test_how_long_after_its_event_a_fault_was_in_force_is_recorded(tmp_path: Path) -> None:
     run = Run()
-    logs = {name: tmp_path / name for name in run.runtime.nodes}
-    for name, node in run.runtime.nodes.items():
-        logs[name].touch()
-        node.kept_log = logs[name]
+    log = tmp_path / "log"
+    log.touch()
+    run.runtime.nodes["n2"].kept_log = log
 
     async def scenario() -> None:
-        running = asyncio.create_task(for_a_while(run, [entry("pause:n1:end=claim@n2", 0, 60_000)]))
-        for name, epoch in (("n3", 7), ("n2", 8)):
-            await asyncio.sleep(0.2)
-            with logs[name].open("a") as log:
-                log.write(LEADS.format(epoch))
+        running = asyncio.create_task(for_a_while(run, [entry("pause:n1:when=truncation+30ms", 0, 100)]))
+        await asyncio.sleep(0.1)
+        log.write_text(CONFLICT)
         await running
 
     run_virtual(scenario())
-    assert run.rows[-1]["end"]["seen"] == "n2 logged that it leads in epoch 8"
+    (injected,) = run.ends(FaultAction.INJECT)
+    assert injected.details["after"] == "n2 logged that it cut off what it had too much"
+    assert 30 <= float(injected.details["after_ms"]) < 60
+
+
+@pytest.mark.parametrize(
+    ("system", "event", "why"),
+    [
+        ("consul", "difference", "do not say a moment of difference"),
+        ("nats", "snapshot", "wait for leader or restart$"),
+        ("example", "election", "wait for leader or restart or claim$"),
+    ],
+)
+def test_a_moment_that_no_log_tells_of_is_refused(system: str, event: str, why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_faults(f"kill:n1:when={event}", FAULTS, replace(SETTING, system=registry.system(system)))
+    assert re.search(why, f"{refused.value.message} {refused.value.hint}"), refused.value
 
 
 @pytest.mark.parametrize("option", ["end=claim", "when=claim"])

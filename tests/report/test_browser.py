@@ -21,6 +21,7 @@ from fencepost.harness.report.section import ReportCase
 from tests.report import sample, sample_kafka
 from tests.report.drawing import scenes
 from tests.report.sample_kraft import kraft_zombie
+from tests.report.test_index import crowded_index
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -148,32 +149,43 @@ def test_verdict_and_timeline_are_visible_and_drawn(name: str, browser: str, tmp
         assert '"view":"11.97' in probe  # it starts at the witness
 
 
-@pytest.mark.parametrize("name", ["etcd-valid", "zookeeper-invalid"])
-def test_on_a_phone_nothing_scrolls_sideways_but_pictures_and_rows_are_cards(
-    name: str, browser: str, tmp_path: Path
+def test_no_table_is_wider_than_its_page_and_on_a_phone_nothing_scrolls_but_pictures_and_rows_are_cards(
+    browser: str, tmp_path: Path
 ) -> None:
-    page, inner = tmp_path / "report.html", tmp_path / "phone.html"
-    inner.write_text(render(sample.SAMPLES[name]()).html, encoding="utf-8")
+    cases = {**sample.SAMPLES, **sample_kafka.CASES}
+    pages = {name: render(make()).html for name, make in cases.items() if name != "huge"}
+    pages["index"] = crowded_index(tmp_path)
+    for name, text in pages.items():
+        (tmp_path / f"{name}.html").write_text(text, encoding="utf-8")
+    page = tmp_path / "frames.html"
     # A window of a browser has a least width; a frame has none.
-    page.write_text(f'<iframe src="{inner.name}" width="390" height="800"></iframe>{_OUT_OF_FRAME}', encoding="utf-8")
+    frames = [f'<iframe src="{name}.html" width="{width}"></iframe>' for name in pages for width in (1280, 390)]
+    page.write_text("".join(frames) + _OUT_OF_FRAMES, encoding="utf-8")
     dom, _ = opened(browser, page, tmp_path / "profile", "--allow-file-access-from-files")
-    found = re.search(r'<p id="phone">(.*?)</p>', dom)
+    found = re.search(r'<p id="frames">(.*?)</p>', dom)
     assert found is not None
-    phone = json.loads(entities.unescape(found[1]))
-    assert phone["wide"] <= 390
-    assert set(phone["rows"]) == {"block"}
-    assert phone["pictures"] and min(phone["pictures"]) >= 700
+    shown = json.loads(entities.unescape(found[1]))
+    assert sum(frame["tables"] for frame in shown) > 100
+    assert [frame for frame in shown if frame["cut"] or frame["beyond"] > 0] == []
+    for frame in (frame for frame in shown if frame["width"] == "390" and frame["tables"]):
+        assert set(frame["rows"]) <= {"block"}
+        assert min(frame["pictures"], default=700) >= 700
+    assert sum(len(frame["pictures"]) for frame in shown) > 10
 
 
-#: What a frame shows, handed to the page around it, whose policy allows a script.
-_OUT_OF_FRAME = """<script>
+#: What frames show, handed to the page around them, whose policy allows a script.
+_OUT_OF_FRAMES = """<script>
 onload = () => {
-  const doc = frames[0].document, all = (q) => [...doc.querySelectorAll(q)];
-  const out = document.createElement("p"); out.id = "phone";
-  out.textContent = JSON.stringify({
-    wide: doc.documentElement.scrollWidth,
-    rows: all("table.cards tbody tr").map((e) => frames[0].getComputedStyle(e).display),
-    pictures: all("figure > svg").map((e) => e.getBoundingClientRect().width).filter((w) => w > 0) });
+  const shown = [...document.querySelectorAll("iframe")].map((frame) => {
+    const doc = frame.contentDocument, all = (q) => [...doc.querySelectorAll(q)];
+    const { scrollWidth, clientWidth } = doc.documentElement;
+    all("details").forEach((e) => { e.open = true; });
+    return { page: frame.getAttribute("src"), width: frame.width, beyond: scrollWidth - clientWidth,
+      tables: all("table").length,
+      cut: all("table").filter((e) => e.getBoundingClientRect().right > clientWidth).map((e) => e.textContent.trim()),
+      rows: all("table.cards tbody tr").map((e) => frame.contentWindow.getComputedStyle(e).display),
+      pictures: all("figure > svg").map((e) => e.getBoundingClientRect().width).filter((w) => w > 0) }; });
+  const out = document.createElement("p"); out.id = "frames"; out.textContent = JSON.stringify(shown);
   document.body.append(out);
 };
 </script>"""

@@ -9,21 +9,22 @@ from typing import Any
 import msgspec
 import pytest
 
+from fencepost.checkers.derived.derive import derive
 from fencepost.harness.base.signals import StoppedTwice
+from fencepost.harness.contract.guarantees import mechanisms_of
 from fencepost.harness.history import Outcome
+from fencepost.harness.plugins import registry
 from fencepost.harness.report import page as page
 from fencepost.harness.report import tables
 from fencepost.harness.report.leaders import zombies
 from fencepost.harness.report.page import json_for_script, render
 from fencepost.harness.report.section import ReportCase, cell
-from fencepost.harness.report.service import catch_ups_table
 from fencepost.harness.verdict import Validity, Verdict
-from fencepost.harness.verdict.fact_tables import CATCH_UPS
 from fencepost.harness.verdict.figures import ACTED, CLAIMED_COUNT, Traced
 from tests.report import sample
 
-#: Of a log of topic partitions, and of systems with brokers, only.
-OPTIONAL = {"Topic partitions", "Brokers and in-sync replicas"}
+#: Of a log of topic partitions, of systems with brokers, and of those that declare mechanisms, only.
+OPTIONAL = {"Topic partitions", "Brokers and in-sync replicas", "What was met"}
 TITLES = [title for _, title, _ in page._SECTIONS if title not in OPTIONAL]
 
 
@@ -295,16 +296,11 @@ def test_an_invalid_run_says_how_to_see_it_again_and_a_valid_one_offers_no_shrin
     assert "fencepost shrink" not in valid
 
 
-def test_ways_of_catching_up_that_none_took_are_named() -> None:
+def test_what_was_never_met_stands_below_what_was() -> None:
     case = sample.zookeeper_invalid()
-    one = {"node": "n2", "incarnation": 1, "how": "snapshot", "read_ns": 9, "event": 3}
-    caught = CATCH_UPS.of_rows([one, {**one, "node": "n1", "event": 4}])
-    made = catch_ups_table(msgspec.structs.replace(case, derived={**case.derived, CATCH_UPS.name: caught}))
-    assert made is not None
-    times = {row[0]: (str(row[1]), row[2]) for row in made.rows}
-    assert times["by the changes that it lacked"] == ("never in this run", "")
-    assert times["by a snapshot of the whole state"] == ("2", "n1, n2")
-    assert "How nodes caught up" in render(case).html
-    etcd = catch_ups_table(sample.etcd_valid())
-    assert etcd is not None and len(etcd.rows) == 1
-    assert catch_ups_table(msgspec.structs.replace(case, run={**case.run, "system": "kafka-zk"})) is None
+    facts = msgspec.structs.replace(case.facts, mechanisms=mechanisms_of(registry.system("zookeeper")))
+    case = msgspec.structs.replace(case, facts=facts, derived=derive(case.history, facts))
+    met, never = tables.mechanisms(case)
+    assert {row[0] for row in (*met.rows, *never.rows)} == {one.name for one in facts.mechanisms}
+    assert met.rows and all(row[2] == str(len(getattr(row[2], "rows", ()))) for row in met.rows)
+    assert render(case).html.index("Never met in this run") < render(case).html.index("catch-up-truncation")

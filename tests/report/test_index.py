@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.harness.report import index
 from fencepost.harness.report.index import index_page
+from fencepost.warehouse.steps import STEPS
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -30,32 +31,61 @@ def episode(folder: Path, **fields: Any) -> dict[str, Any]:
     return {**known, **counts, **times, **fields}
 
 
+def crowded_index(place: Path) -> str:
+    """An index whose every column is full: long names of faults, releases and anomalies, and large figures."""
+    values: dict[str, Any] = {"string": "a-long-name:of=many-parts", "boolean": True, "double": 1 / 3}
+    steps = {
+        name: [column.split() for column in step.schema.split(", ")]
+        for name, step in STEPS.items()
+        if step.schema.startswith("system")
+    }
+    across = {name: [{n: values.get(kind, 10**10) for n, kind in columns}] for name, columns in steps.items()}
+    long = run(
+        place,
+        nemesis="partition:leader:direction=out,pause:leader+clock-skew:one:offset=2s",
+        workload="group-membership",
+    )
+    return page_of([long], [episode(place, evidence=list(range(10_000, 10_020)))], across, place)
+
+
+def page_of(
+    runs: list[dict[str, Any]], episodes: list[dict[str, Any]], across: dict[str, list[dict[str, Any]]], place: Path
+) -> str:
+    return index_page(runs, episodes, across, place, outcomes={"invalid": len(runs)}, episode_count=len(episodes))
+
+
 def test_it_links_to_each_run_from_where_it_stands(tmp_path: Path) -> None:
     folder = tmp_path / "results" / "zookeeper-register" / "20261123"
-    page = index_page([run(folder)], [episode(folder)], {}, tmp_path / "results")
-    assert '<a href="zookeeper-register/20261123/report.html">' in page
+    page = page_of([run(folder)], [episode(folder)], {}, tmp_path / "results")
+    assert '<a href="zookeeper-register/20261123/report.html">2026-11-23 00:00:00Z</a>' in page
     assert '<a href="zookeeper-register/20261123/report.html#leadership">abababab</a>' in page
     for part in ("eight stale reads", "stale-answer-by-superseded-leader", "3857, 5738", "14.972 s", "460 ms"):
         assert part in page
 
 
-def test_what_spans_runs_stands_below(tmp_path: Path) -> None:
-    rates = [{"system": "zookeeper", "version": "3.9.5", "runs": 7, "of": 9, "rate": 7 / 9}]
-    page = index_page([], [], {"anomaly_rates": rates, "recovery_by_fault": []}, tmp_path)
-    assert "None was seen." in page
-    assert "anomaly rates" in page
+def test_what_spans_runs_stands_below_and_what_is_violated_first(tmp_path: Path) -> None:
+    plain = {"system": "zookeeper", "version": "3.9.5"}
+    rates = [{**plain, "runs": 7, "of": 9, "rate": 7 / 9, "first_at": "2026-11-23T00:00:00Z"}]
+    outcomes = [{**plain, "variant": v, "guarantee": v, "invalid": n} for v, n in (("a", 0), ("x=1", 2), ("b", 0))]
+    page = page_of([], [], {"anomaly_rates": rates, "t": outcomes, "recovery_by_fault": []}, tmp_path)
+    assert "None was seen." in page and "recovery" not in page
+    assert "anomaly rates: 1 row<" in page and "t: 3 rows<" in page
     assert "0.7778" in page
+    assert (
+        page.index(">zookeeper 3.9.5, x=1<") < page.index(">zookeeper 3.9.5, a<") < page.index(">zookeeper 3.9.5, b<")
+    )
 
 
 def test_values_stay_text(tmp_path: Path) -> None:
-    page = index_page(
-        [run(tmp_path, headline=HOSTILE)], [episode(tmp_path, node=HOSTILE)], {"t": [{"a": HOSTILE}]}, tmp_path
-    )
-    assert "<script" not in page
+    row = {"system": HOSTILE, "version": "1", "a": HOSTILE}
+    hostile = run(tmp_path / HOSTILE, headline=HOSTILE, started_at=HOSTILE)
+    assert "<script" not in page_of([hostile], [episode(tmp_path, node=HOSTILE)], {HOSTILE: [row]}, tmp_path)
 
 
-def test_more_rows_than_it_shows_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_than_it_shows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "ROWS_MAX", 2)
-    page = index_page([run(tmp_path) for _ in range(3)], [], {}, tmp_path)
+    runs, outcomes = [run(tmp_path) for _ in range(3)], {"invalid": 1_203, "valid": 7}
+    page = index_page(runs, [episode(tmp_path)] * 3, {}, tmp_path, outcomes=outcomes, episode_count=4)
     assert page.count("eight stale reads") == 2
-    assert "The first 2 rows of each table are shown." in page
+    assert "<h1>1\u202f210 runs: " in page and "1\u202f203 invalid" in page
+    assert "2 of 1\u202f210 rows shown." in page and "2 of 4 rows shown." in page

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.contract.logs import LogTable, epoch
+from fencepost.harness.contract.logs import LogMoment, LogTable, epoch
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
@@ -84,6 +84,7 @@ class Kraft(Kafka[KraftOptions]):
         became_leader={BEGINS[Layer.RAFT]: epoch},
         failed=FAILED,
         caught_up=CAUGHT_UP,
+        reached={r"Completed transition to (Prospective|Candidate)State\(": LogMoment.ELECTION},
         changed=changed({Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER}),
     )
     failover: Final = FAILOVER

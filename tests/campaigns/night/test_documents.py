@@ -1,6 +1,7 @@
 """The files of a night: nothing in them is greener than the night, and no attempt is swallowed."""
 
 import json
+import re
 from datetime import date
 from html import unescape
 from pathlib import Path
@@ -189,3 +190,24 @@ def test_a_file_that_cannot_be_written_costs_itself_alone(tmp_path: Path) -> Non
     assert int(result.exit_code) == 1
     assert [text.partition(" ")[0] for text in warnings] == ["junit.xml"]
     assert (tmp_path / "index.html").is_file() and (tmp_path / "campaign.json").is_file()
+
+
+def test_the_page_says_what_each_systems_runs_met_and_what_none_did(tmp_path: Path) -> None:
+    cells = [cell("canary", canary=True), cell("one"), cell("two")]
+    never = {"lease-over": 0, "new-epoch": 0, "quorum-lost": 0}
+    attempts = [
+        caught(mechanisms={**never, "quorum-lost": 5}),
+        attempt("one", RunClass.VALID, report="r/report.html", mechanisms={**never, "new-epoch": 2}),
+        attempt("two", RunClass.LOST, reason="it was in flight"),
+        attempt("two", RunClass.VALID, number=2, mechanisms={**never, "new-epoch": 3}),
+        attempt("two", RunClass.UNKNOWN_COVERAGE, run=2, mechanisms=never),
+    ]
+    write_documents(night(cells, attempts), tmp_path)
+    html = (tmp_path / "index.html").read_text()
+    met, none = html[html.index('id="h-mechanisms"') :].split("never met in this night (2 of 3)", 1)
+    assert re.findall(r'row">([a-z-]+)</th>', met) == ["new-epoch"]
+    assert (
+        ">2 of 3 runs</td>" in met
+        and '<a href="r/report.html#mechanisms" title="the first run that met it">5</a>' in met
+    )
+    assert re.findall(r'row">([a-z-]+)</th>', none.partition("</section>")[0]) == ["lease-over", "quorum-lost"]

@@ -33,10 +33,13 @@ _PROBE = """
 @pytest.mark.parametrize("size", ["1280,900", "500,900"])
 def test_everything_on_the_page_can_be_read(browser: str, tmp_path: Path, size: str) -> None:  # noqa: F811
     write_documents(mixed(), tmp_path)
-    page = tmp_path / "index.html"
+    assert_readable(browser, tmp_path / "index.html", size)
+
+
+def assert_readable(browser: str, page: Path, size: str) -> None:  # noqa: F811
     text = page.read_text().replace("script-src &#39;none&#39;", f"script-src '{content_hash(_PROBE)}'")
     page.write_text(text.replace("</body>", f"<script>{_PROBE}</script></body>"))
-    dom, console = opened(browser, page, tmp_path / "profile", f"--window-size={size}")
+    dom, console = opened(browser, page, page.parent / "profile", f"--window-size={size}")
     assert console == []
     match = re.search(r'<p id="probe">(.*?)</p>', dom)
     assert match, dom[-500:]

@@ -8,9 +8,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.logs import BecameLeader, CaughtUp
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.history import CatchUp
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
@@ -135,22 +134,6 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
 )
 def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
     assert tuple(ETCD.logs.events([line])) == (() if epoch is None else (BecameLeader(epoch),))
-
-
-@pytest.mark.parametrize(
-    ("line", "how"),
-    [
-        (
-            '{"level":"info","ts":"2026-11-24T00:40:01.1Z","caller":"etcdserver/server.go:1","msg":"applied snapshot",'
-            '"current-snapshot-index":0,"incoming-leader-snapshot-index":9000}',
-            CatchUp.SNAPSHOT,
-        ),
-        ('{"level":"info","msg":"applying snapshot"}', None),
-        ('{"level":"info","msg":"saved snapshot","snapshot-index":10001}', None),
-    ],
-)
-def test_the_log_says_that_a_snapshot_was_taken_over(line: str, how: CatchUp | None) -> None:
-    assert tuple(ETCD.logs.events([line])) == (() if how is None else (CaughtUp(how),))
 
 
 def test_the_packaged_binary_is_found_and_asked() -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
-from fencepost.harness.contract.logs import BecameLeader, CaughtUp
+from fencepost.harness.contract.logs import BecameLeader
 from fencepost.harness.contract.system import System
 from fencepost.harness.coordination import ReadMode
-from fencepost.harness.history import CatchUp, Claim
+from fencepost.harness.history import Claim
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
@@ -78,20 +78,6 @@ def test_the_log_line_of_a_new_leader() -> None:
         "zxid: 0x1f00000000"
     )
     assert list(ZOOKEEPER.logs.events([line, "03:27:49.591 INFO QuorumPeer LEADING"])) == [BecameLeader(0x1F)]
-
-
-@pytest.mark.parametrize(
-    ("line", "how"),
-    [
-        ("23:03:55.242 INFO Learner Getting a diff from the leader 0x4000004f7", CatchUp.DIFFERENCE),
-        ("23:03:55.242 INFO Learner Getting a snapshot from leader 0x4000004f7", CatchUp.SNAPSHOT),
-        ("23:03:55.242 WARN Learner Truncating log to get in sync with the leader 0x4000004f7", CatchUp.TRUNCATION),
-        ("23:03:55.949 INFO FileSnap Reading snapshot snapshot.2000007b2", None),
-    ],
-)
-def test_the_log_says_how_a_node_caught_up(line: str, how: CatchUp | None) -> None:
-    assert tuple(ZOOKEEPER.logs.events([line])) == (() if how is None else (CaughtUp(how),))
-    assert set(ZOOKEEPER.logs.caught_up.values()) == {CatchUp.DIFFERENCE, CatchUp.SNAPSHOT, CatchUp.TRUNCATION}
 
 
 def test_specs_name_every_server_and_each_its_own_place(tmp_path: Path) -> None:
