@@ -98,10 +98,14 @@ def source_of(path: Path, name: str) -> str:
 
 
 def mechanisms_of(system: "System") -> tuple[Mechanism, ...]:
-    """What the runs of this system can meet: what systems share, as far as it has what that needs, then its own."""
+    """What the runs of this system can meet: what systems share, as far as it has what that needs, then its own.
+
+    One of its own takes the place of a shared one of the same name.
+    """
     shared = (one for one in read_mechanisms(SHARED) if _can_meet(system, one))
-    own = getattr(system, "guarantees", None)
-    return (*shared, *(() if own is None else read_mechanisms(own)))
+    path = getattr(system, "guarantees", None)
+    own = () if path is None else read_mechanisms(path)
+    return tuple({one.name: one for one in (*shared, *own)}.values())
 
 
 @functools.cache
