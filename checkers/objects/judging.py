@@ -26,6 +26,7 @@ from fencepost.checkers.violations.finding import (
     Finding,
     contradicted,
     describe,
+    plain,
     seconds,
     stopped,
 )
@@ -267,14 +268,14 @@ def _listed(operations: Sequence[Operation]) -> str:
 
 
 def _brief(op: Operation) -> str:
-    what = "" if op.value is None else f" of {op.value!r:.60}"
+    what = "" if op.value is None else f" of {plain(op, op.value):.60}"
     has_result = op.result is not None and op.result != op.value
-    returned = f" that returned {op.result!r:.60}" if is_ok(op) and has_result else ""
+    returned = f" that returned {plain(op, op.result):.60}" if is_ok(op) and has_result else ""
     empty = " that returned nothing" if is_ok(op) and op.f in ("dequeue", "pop") and op.result is None else ""
     return f"{op.f}{what}{returned}{empty} by process {op.process} (event {op.invoke_index})"
 
 
 def times(op: Operation) -> str:
-    result = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
+    result = "" if op.result is None or op.result == op.value else f"returned {plain(op, op.result):.200} "
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     return f"{result}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"

@@ -227,9 +227,10 @@ class Counter(Kind):
             during = slice(bisect_right(at, read.invoke_index), bisect_right(at, answered(read)) + 1)
             least, most = min(lows[during]), max(highs[during])
             if not least <= (total := self._sum(read, "")) <= most:
+                sums = str(least) if least == most else f"from {least} to {most}"
                 steps = (
                     f"{describe(read)} returned {total}.",
-                    f"Whatever of the concurrent and unknown changes it saw, the sum is from {least} to {most}.",
+                    f"Whatever of the concurrent and unknown changes it saw, the sum is {sums}.",
                 )
                 yield Finding(about=0, anomaly="impossible-value", operations=(read,), steps=steps)
                 return

@@ -16,7 +16,6 @@ from fencepost.checkers.derived.positions import is_ok, weak_reads
 from fencepost.checkers.derived.reigns import first_subject, reigns_of
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import Rule, sorted_out, verdict
-from fencepost.checkers.storage.register_anomalies import describe
 from fencepost.checkers.violations.finding import Doubt, Finding, by, seconds
 from fencepost.checkers.violations.impossible import judges_answers, named, same_again, unreadable, wrong
 from fencepost.harness.history import History, Operation, Outcome, Value
@@ -179,11 +178,11 @@ class SetHistory:
             if _name(add.value) in self._members[o.invoke_index] and o.invoke_index < read.invoke_index
         ]
         last = earlier[-1] if earlier else None
-        seen = "No strong read ever showed it." if last is None else f"It was last seen by the {describe(last)}."
+        seen = "No strong read ever showed it." if last is None else f"It was last seen by the read {by(last)}."
         steps = (
             f"{_adding(add)} was acknowledged at {seconds(add.completed_ns or add.invoked_ns)}.",
             seen,
-            f"The strong {describe(read)}, invoked at {seconds(read.invoked_ns)}, lacks {add.value!r} "
+            f"The strong read {by(read)}, invoked at {seconds(read.invoked_ns)}, lacks {add.value!r} "
             f"among its {len(read.result or ())} elements; nothing removes elements.",
         )
         shown = (add, read) if last is None else (add, last, read)
@@ -212,8 +211,8 @@ class SetHistory:
     def _vanish(self, element: Value, before: Operation, after: Operation) -> Finding:
         adds = [o for o in self.adds if _name(o.value) == element]
         steps = (
-            f"The strong {describe(before)}, answered at {seconds(before.completed_ns or 0)}, shows {element!r}.",
-            f"The strong {describe(after)}, invoked later at {seconds(after.invoked_ns)}, lacks it; nothing removes "
+            f"The strong read {by(before)}, answered at {seconds(before.completed_ns or 0)}, shows {element!r}.",
+            f"The strong read {by(after)}, invoked later at {seconds(after.invoked_ns)}, lacks it; nothing removes "
             "elements.",
         )
         return VANISHED.finding(*adds[:1], before, after, steps=steps, about=0)
@@ -239,7 +238,7 @@ def _phantom(element: Value, read: Operation, add: Operation | None) -> Finding:
         why = f"{_adding(add)} failed definitely ({add.error or 'no error named'})."
     else:
         why = f"{_adding(add)} was invoked only later, at {seconds(add.invoked_ns)}."
-    steps = (f"The strong {describe(read)} shows {element!r}.", why)
+    steps = (f"The strong read {by(read)} shows {element!r}.", why)
     return PHANTOM.finding(*(() if add is None else (add,)), read, steps=steps)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import row
 from fencepost.checkers.derived.positions import events_of
-from fencepost.harness.history import UNNAMED_NODE, Operation
+from fencepost.harness.history import UNNAMED_NODE, Operation, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, VerdictProof, Witness
 from fencepost.harness.verdict.figures import Traced
 
@@ -51,9 +51,21 @@ def by(op: Operation) -> str:
 
 def describe(op: Operation) -> str:
     """Which operation, so that it can be found in the history."""
-    what = "" if op.value is None else f" of {op.value!r:.80}"
+    what = "" if op.value is None else f" of {plain(op, op.value):.80}"
     on = f" of {op.key}" if op.key is not None else ""
     return f"{op.f}{what}{on} {by(op)}"
+
+
+def plain(op: Operation, value: Value) -> str:
+    """What an operation asked or answered; the parts of a transaction as "r x; w y 3"."""
+    if op.f != "txn" or not isinstance(value, list) or not all(isinstance(part, list) and part for part in value):
+        return repr(value)
+    return "; ".join(" ".join(filter(None, (str(f).removeprefix(":"), *map(_part, more)))) for f, *more in value)
+
+
+def _part(value: Value) -> str:
+    """A key or a value as the file has it; nothing for an answer that is still to come."""
+    return "" if value is None else value if isinstance(value, str) and value.startswith(":") else repr(value)
 
 
 def rule(name: str, chances: int, lacks: str) -> Rule:

@@ -20,12 +20,14 @@ from fencepost.harness.verdict.by_guarantee import plain_verdict
 
 _TEXT_MAX: Final = 200
 _EVENT: Final = re.compile(r"\bevent (\d+)\b")
+#: A moment of a history whose times are the numbers of its events.
+_MOMENT: Final = re.compile(r"\bat (\d+) ns\b")
 #: What orders transactions of different sessions by time, and the strongest model that does not.
 _BY_TIME: Final = ("strict-serializable", "strong-snapshot-isolation")
 _WITHOUT_TIMES: Final = "strong-session-serializable"
 #: Reads of what nobody wrote, and what a user can do who knows where it came from.
 _OF_NOBODY: Final = frozenset(
-    {"phantom-read", "garbage-read", "phantom-element", "invented-element", "impossible-value"}
+    {"phantom-read", "cas-phantom-read", "garbage-read", "phantom-element", "invented-element", "impossible-value"}
 )
 _WAS_THERE: Final = "If it was there before the first operation, say so: --initial VALUE, or --initial KEY=VALUE."
 #: Version of the document that `--json` prints.
@@ -96,11 +98,18 @@ def _placed(message: str, history: ImportedHistory) -> str:
 
 
 def _in_file(verdict: Verdict, imported: Imported) -> Verdict:
-    """Add to each witness where the file has the answer that is at fault, and what may explain it."""
+    """Add to each witness where the file has the answer that is at fault, and what may explain it.
+
+    Where the file has no times, moments are told by the events.
+    """
     history, in_file = imported.history, imported.history.in_file
     answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
+    has_times = any(op.invoked_ns != op.invoke_index for op in history.operations)
 
     def with_answer(witness: Witness) -> Witness:
+        if not has_times:
+            steps = tuple(_MOMENT.sub(r"at event \1", step) for step in witness.steps)
+            witness = msgspec.structs.replace(witness, steps=steps)
         if witness.anomaly in _OF_NOBODY and not imported.has_initial:
             witness = msgspec.structs.replace(witness, steps=(*witness.steps, _WAS_THERE))
         match = _EVENT.search(witness.steps[0]) if witness.steps else None

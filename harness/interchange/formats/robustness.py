@@ -33,17 +33,29 @@ class Version(NamedTuple):
     version: int | None = 0
     lease: int = 0
 
+    def __repr__(self) -> str:
+        known = {"revision": self.revision, "version": self.version, "lease": self.lease or None}
+        more = "".join(f", {name} {number}" for name, number in known.items() if number is not None)
+        return "nothing" if self.value is None else f"{self.value!r}{more}"
+
+
+class Versions(frozenset[Version]):
+    """All versions that a key may hold."""
+
+    def __repr__(self) -> str:
+        return " or ".join(sorted(map(repr, self)))
+
 
 class RevisionedKey:
-    """One key of a store with revisions; a state is the set of all versions that it may hold."""
+    """One key of a store with revisions."""
 
-    def init(self) -> frozenset[Version]:
-        return frozenset((Version(),))
+    def init(self) -> Versions:
+        return Versions((Version(),))
 
-    def step(self, state: frozenset[Version], f: str, value: Any, result: Any) -> frozenset[Version] | None:
-        """Return the versions after a request, of which `value` has the key's part; see `_requests`."""
+    def step(self, state: Versions, f: str, value: Any, result: Any) -> Versions | None:
+        """Return the versions after a request, of which `value` has the key's part; see `_parts`."""
         answer = result if isinstance(result, dict) else {}
-        return frozenset(after for one in state for after in _outcomes(one, value, answer)) or None
+        return Versions(after for one in state for after in _outcomes(one, value, answer)) or None
 
 
 def _outcomes(one: Version, request: dict[str, Any], answer: dict[str, Any]) -> Iterator[Version]:
