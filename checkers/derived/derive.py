@@ -22,7 +22,7 @@ import msgspec
 from fencepost.checkers.derived.acts import ACKNOWLEDGED, LOST, STAMPED, Acts, code_of, find_acts, requests
 from fencepost.checkers.derived.claims import ClaimedSpan, claimed_spans, overlaps
 from fencepost.checkers.derived.clocks import stalls_of
-from fencepost.checkers.derived.evidence import row, within
+from fencepost.checkers.derived.evidence import once, row, within
 from fencepost.checkers.derived.partitions import PartitionDeeds, deeds_of_partitions, reigns_of_partitions
 from fencepost.checkers.derived.positions import CURRENT_MODES
 from fencepost.checkers.derived.reigns import (
@@ -305,7 +305,7 @@ def _rows_of(mechanism: Mechanism, history: History, tables: FactTables) -> Iter
     where = mechanism.where
     match mechanism.of:
         case "operation":
-            return [row(o) for o in history.operations if _fits(where, functools.partial(_of_operation, o))]
+            return [row(o) for o in _not_ok(history) if _fits(where, functools.partial(_of_operation, o))]
         case "fault":
             installed = (fault for fault in history.faults if fault.outcome is FaultOutcome.INSTALLED)
             return [f.events[1] for f in installed if _fits(where, functools.partial(getattr, f.effects))]
@@ -318,6 +318,11 @@ def _rows_of(mechanism: Mechanism, history: History, tables: FactTables) -> Iter
 
 def _fits(where: Mapping[str, Any], value_of: Callable[[str], Any]) -> bool:
     return all(value_of(name) == value if value != ANY else value_of(name) for name, value in where.items())
+
+
+@once
+def _not_ok(history: History) -> list[Operation]:
+    return [o for o in history.operations if o.type is not Outcome.OK]
 
 
 def _of_operation(operation: Operation, name: str) -> Any:
@@ -406,7 +411,7 @@ def _lease_moved(history: History, facts: Facts, reigns: Reigns) -> list[int]:
 def _lease_over(history: History, facts: Facts, reigns: Reigns) -> list[int]:
     """Leases that nobody revoked: a client was told that its own is over, or a current look lacks a key seen before."""
     revoked = {o.key for o in history.operations if o.f == "revoke"}
-    expired = [o for o in history.operations if code_of(o) == _EXPIRED and o.key not in revoked]
+    expired = [o for o in _not_ok(history) if code_of(o) == _EXPIRED and o.key not in revoked]
     seen_ns: dict[int, int] = {}
     gone: dict[str, int] = {}
     for look in history.operations:

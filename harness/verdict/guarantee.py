@@ -228,9 +228,9 @@ ANY: Final = "*"
 class Mechanism(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One mechanism that the runs of a system can meet.
 
-    `of` is where it shows: the kind of an event, `operation`, `fault` (one that took hold), a fact table, or a
-    derivation of `checkers.derived.derive`. Of these count those whose fields are as `where` says; an error counts
-    by its code. `needs` is the part or the interface that a system needs for it, or `leaders`.
+    `of` is where it shows: the kind of an event, `operation` (one that did not end `ok`), `fault` (one that took hold),
+    a fact table, or a derivation of `checkers.derived.derive`. Of these count those whose fields are as `where` says;
+    an error counts by its code. `needs` is the part or the interface that a system needs for it, or `leaders`.
     """
 
     name: str
