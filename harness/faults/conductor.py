@@ -184,6 +184,7 @@ class Conductor:
         ):
             proof = await self._heal(fault_id)
         self._let_go(fault_id, proof)
+        await _start_ended(self._cluster, self._disturbed(fault_id))
         return proof
 
     async def _heal(self, fault_id: int) -> Proof:
@@ -301,6 +302,14 @@ class Conductor:
 
     async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:
         return await paused((at_ns - self._records.now_ns()) / 1e9, stop)
+
+
+async def _start_ended(cluster: Cluster, disturbed: Collection[str]) -> None:
+    """Start the servers that faults have ended and left, where no other fault is at work by now."""
+    for name in sorted(cluster.ended - {*disturbed}):
+        cluster.ended.discard(name)
+        if cluster.runtime.nodes[name].state is NodeState.DEAD and name not in cluster.retired:
+            await cluster.runtime.nodes[name].start()
 
 
 def _in_words(record: ActRecord) -> str:

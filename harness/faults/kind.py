@@ -250,6 +250,8 @@ class Cluster:
     runs: dict[str, Artifacts] = field(default_factory=dict)
     #: Nodes that a fault has ended for good: nothing starts them but that fault.
     retired: set[str] = field(default_factory=set)
+    #: Nodes whose servers a fault ended while another one acted on them: they are started when none does.
+    ended: set[str] = field(default_factory=set)
     #: The phases that have begun, in order; written by the fault that has phases.
     phases: list[str] = field(default_factory=list)
     #: Whether a person is ending the run: then faults wait only until the nodes run.

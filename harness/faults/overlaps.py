@@ -26,6 +26,8 @@ _AGAIN_SHARE: Final = 0.4
 _BEYOND_NS: Final = (200 * _MS, 2_500 * _MS)
 _TOGETHER_NS: Final = 1_000 * _MS
 _SHORTEST_NS: Final = 200 * _MS
+#: One that takes no node away may last this much longer, into the faults to come.
+_HARMLESS_NS_MAX: Final = 8_000 * _MS
 #: A worker heals one fault, and proves it, before the next.
 _BREAK_NS: Final = 500 * _MS
 #: Of faults that take nodes away two overlap only where the first means few nodes, and the second may mean others.
@@ -97,6 +99,8 @@ def _with_overlaps(
             if others.takes(spec):
                 # Before or after it would keep one of the others from coming.
                 begin_ns, end_ns = max(begin_ns, entry.inject_ns + _BREAK_NS), min(end_ns, calm_ns)
+            else:
+                end_ns += round(draw.uniform(0, _HARMLESS_NS_MAX))
             begin_ns, end_ns = max(begin_ns, free_ns), min(end_ns, time_limit_ns)
             if end_ns - begin_ns >= _SHORTEST_NS:
                 spec = spec.lasting(_whole_ms(end_ns - begin_ns))

@@ -128,7 +128,7 @@ def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
 
 def fault_name(fault: FaultSpan) -> str:
     """Name a fault: `pause n1`, `partition n1,n2 (skipped)`."""
-    name = text(f"{fault.fault} {','.join(fault.nodes) or fault.target}", 48)
+    name = text(f"{fault.fault} {','.join(fault.nodes) or fault.target.partition(':')[0]}", 48)
     return name if fault.outcome is FaultOutcome.INSTALLED else f"{name} ({fault.outcome})"
 
 

@@ -194,7 +194,8 @@ async def restart_the_dead(act: Act) -> tuple[list[str], list[str]]:
         if node.state is not NodeState.DEAD:
             continue
         if node.name in act.disturbed():
-            done.append(f"{node.name} is down and left to another fault")
+            act.cluster.ended.add(node.name)
+            done.append(f"{node.name} is down, and is started once no other fault acts on it")
             continue
         await node.start()
         if (await node.evidence()).state is NodeState.RUNNING:

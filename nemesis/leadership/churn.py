@@ -41,6 +41,8 @@ from fencepost.harness.runtime.provider import Placement
 _ASK_S: Final = 3.0
 #: Longest wait for a new leader; below the conductor's limit for one act.
 _MOVED_S: Final = 8.0
+#: The same after an answer that did not come: a node that has just come back may not take the leadership yet.
+_UNANSWERED_S: Final = 1.0
 _LOOK_S: Final = 0.01
 
 
@@ -164,7 +166,8 @@ async def _handed_over(leader: str, to: str, cluster: Cluster) -> Proof:
     except Definite as error:
         return Proof(FaultOutcome.SKIPPED, f"{leader} will not hand over to {to}: {error}")
     except Indefinite as error:
-        return await _moved(before, cluster, asked_ns, f"{leader} was asked to hand over to {to} ({error})")
+        text = f"{leader} was asked to hand over to {to} ({error})"
+        return await _moved(before, cluster, asked_ns, text, within_s=_ASK_S + _UNANSWERED_S)
     return await _moved(before, cluster, asked_ns, f"{leader} handed over to {to}")
 
 
@@ -176,9 +179,10 @@ async def _restarted(leader: str, cluster: Cluster) -> Proof:
     return await _moved(before, cluster, asked_ns, f"{leader} was killed and started again")
 
 
-async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str) -> Proof:
+async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str, *, within_s: float = 0.0) -> Proof:
     """Wait until a node leads in a higher epoch; a restarted leader may be elected again."""
-    deadline_ns = asked_ns + round(_MOVED_S * 1e9)
+    within_s = within_s or _MOVED_S
+    deadline_ns = asked_ns + round(within_s * 1e9)
     while True:
         view, now_ns = cluster.view(), cluster.records.now_ns()
         if view.leader is not None and _later(before, view):
@@ -187,7 +191,7 @@ async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str) -> Pr
                 FaultOutcome.INSTALLED, f"{done}; {view.leader} led in epoch {view.epoch} after {took_ms:.0f} ms"
             )
         if now_ns > deadline_ns:
-            return Proof(FaultOutcome.INDETERMINATE, f"{done}; no higher epoch was seen within {_MOVED_S:g} s")
+            return Proof(FaultOutcome.INDETERMINATE, f"{done}; no higher epoch was seen within {within_s:g} s")
         await asyncio.sleep(_LOOK_S)
 
 

@@ -583,6 +583,14 @@ def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeyp
     assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
 
 
+def test_a_server_that_a_fault_ended_and_left_is_started_once_no_other_acts_on_it() -> None:
+    run = Run()
+    run.runtime.nodes["n1"].state = NodeState.DEAD
+    run.cluster.ended.add("n1")
+    run_virtual(for_a_while(run, [entry("partition:n1", 0, 20), entry("pause:n1", 99, 20, number=1)]))
+    assert run.runtime.nodes["n1"].actions == ["start", "pause", "resume"]
+
+
 # -- in any order -------------------------------------------------------------------------------------------------
 
 _KINDS = ["kill:one", "kill:all", "pause:leader", "partition:one", "partition:minority", "gray:n3", "flapping:n1"]

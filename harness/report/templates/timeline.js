@@ -53,7 +53,7 @@
     return intervals.map(([from, to]) => {
       let row = ends.findIndex((end) => end <= from);
       if (row < 0) row = ends.length;
-      ends[row] = Math.max(to, from + data.end * 0.02);
+      ends[row] = Math.max(to, from + data.end * 0.09);  // room for a name
       return row;
     });
   }
