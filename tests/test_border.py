@@ -58,7 +58,7 @@ ALLOWED: Final = (
         "of partitions of a log, as recorded verdicts and their pages name them",
     ),
     (
-        r".*(kafka-log|kafka_history|kafka_moves|Kafka's sends|debug-topic).*",
+        r".*(kafka-log|kafka_history|Kafka's sends|debug-topic).*",
         r"harness/interchange/formats/family\.py|harness/plugins/registry\.py|checkers/log/kafka_\w+\.py",
         "Jepsen's workload of that name",
     ),

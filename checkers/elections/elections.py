@@ -23,11 +23,11 @@ grows with each grant, makes a stale leader harmless (Burrows, "The Chubby lock 
 Kleppmann, "How to do distributed locking", 2016). docs/explanation/design.md has the definitions.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from fencepost.checkers.derived.evidence import number_of, numbers_of, rows
 from fencepost.checkers.derived.positions import option_ns, weak_reads
-from fencepost.checkers.elections import confirmations, recovery, unknown_campaigns
 from fencepost.checkers.elections.acts import (
     RESIGNED,
     Attempts,
@@ -46,11 +46,12 @@ from fencepost.checkers.elections.beliefs import (
     two_believers,
     went_back,
 )
-from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.rules import GivenOnce, NothingOlder, Rule, says, verdict
+from fencepost.checkers.elections.terms import Belief, Terms, beliefs, token_of
+from fencepost.checkers.rules import GivenOnce, Judged, NothingOlder, Rule, says, sorted_out, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
-from fencepost.checkers.violations.finding import Doubt, seconds
-from fencepost.harness.history import History, Operation
+from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
+from fencepost.harness.base.quantities import NEVER_NS
+from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, total
 
@@ -95,6 +96,29 @@ LOST_ACT: Final = Rule(
     anomaly="lost-act",
     tested="acknowledged acts that a strong read after healing had to show",
 )
+UNSURE: Final = Rule(
+    guarantee="linearizable",
+    anomaly="leader-unsure",
+    tested="questions of leaders who leads, by a current read right after their election",
+)
+WON_LATE: Final = Rule(
+    checker="election",
+    guarantee="unknown-campaign-is-settled",
+    anomaly="won-after-settled",
+    tested="campaigns without a known outcome after which somebody asked by a current read who leads",
+)
+UNEXPLAINED: Final = Rule(
+    guarantee="unknown-campaign-is-settled",
+    anomaly="unexplained-leader",
+    tested="leaders that nobody knew to be one",
+    lacks="every leader was a known one",
+)
+NO_LEADER: Final = Rule(
+    checker="election",
+    guarantee="somebody-leads-again",
+    anomaly="no-leader",
+    tested="faults after which somebody led again, or had the time to",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -120,9 +144,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     overlaps = two_believers(held)
     attempts = Attempts(terms)
     seen, mode = observed(terms), facts.options.get("observe", "plain")
-    confirmed = confirmations.judged(terms, mode)
-    unknown = unknown_campaigns.unknown_campaigns(terms, mode)
-    again = recovery.recovery(history, terms, option_ns(facts, "leads_within", _WITHIN))
+    # Observers that read a copy may be behind.
+    confirmed = [] if mode == "plain" else terms.confirmations
+    won = [] if mode == "plain" else won_unknown(terms)
     acted = ACTED if fenced else ACTED.here(guarantee=BELIEVERS.name)
     looked_at = WENT_BACK.here(guarantee=OBSERVED_BY_MODE[mode])
     return [
@@ -147,10 +171,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         ),
         verdict(
             facts,
-            looked_at.tally(
-                went_back(terms, mode) + confirmations.unsure(terms, mode, fenced=fenced), rows(seen.changes)
-            ),
-            *(() if mode == "plain" else (confirmations.UNSURE.tally((), rows(confirmed)),)),
+            looked_at.tally(went_back(terms, mode), rows(seen.changes)),
+            *([] if mode == "plain" else [UNSURE.tally([*unsure(terms, fenced=fenced)], rows(confirmed))]),
             figures=seen.figures,
         ),
         verdict(
@@ -160,11 +182,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         ),
         verdict(
             facts,
-            unknown_campaigns.WON_LATE.tally(unknown.findings, rows(unknown.settled)),
-            unknown.unexplained,
-            figures={"unknown_campaigns_won": number_of(unknown.won)},
+            *(settled(terms, won) if mode != "plain" else [WON_LATE.tally((), ()), UNEXPLAINED.tally((), 0)]),
+            figures={"unknown_campaigns_won": number_of(won)},
         ),
-        verdict(facts, recovery.NO_LEADER.tally(again.findings, rows(again.tested))),
+        verdict(facts, led_again(history, terms, option_ns(facts, "leads_within", _WITHIN))),
     ]
 
 
@@ -188,3 +209,136 @@ def _grant(campaign: Operation) -> str:
         f"Process {campaign.process} on {campaign.node} was granted term {campaign.result[0]} "
         f"(event {campaign.invoke_index})"
     )
+
+
+def unsure(terms: Terms, *, fenced: bool) -> Iterator[Finding]:
+    """Find leaders that asked who leads right after their election, and were shown an earlier leader, or nobody.
+
+    KIP-30 has this as `getLeader` after a `nominate` that returned true. Nobody is a wrong answer if the term still
+    held: a later renewal or guarded act of it was acknowledged.
+    """
+    proofs = ("renew", "act") if fenced else ("renew",)
+    held = [o for o in terms.in_terms if o.type is Outcome.OK and o.f in proofs]
+    for confirmation in terms.confirmations:
+        token, seen = token_of(confirmation), next(iter(confirmation.result), None)
+        grant = terms.granted.get(token)
+        if grant is None or (seen is not None and seen >= token):
+            continue
+        proof = None
+        if seen is None:
+            end_ns = confirmation.completed_ns or 0
+            proof = next((o for o in held if token_of(o) == token and o.invoked_ns > end_ns), None)
+            if proof is None:
+                continue
+        shown = "nobody" if seen is None else f"the leader of term {seen}"
+        steps = [
+            f"Process {grant.process} on {grant.node} was granted term {token} by {seconds(grant.completed_ns or 0)}.",
+            f"It asked {confirmation.node} at {seconds(confirmation.invoked_ns)} who leads, and was shown {shown}.",
+        ]
+        if proof is not None:
+            steps.append(f"The term still held: its {proof.f} of {seconds(proof.invoked_ns)} was acknowledged.")
+        operations = (grant, confirmation, *(() if proof is None else (proof,)))
+        yield UNSURE.finding(*operations, steps=steps)
+
+
+def won_unknown(terms: Terms) -> list[Operation]:
+    """List the first observation of each term that nobody was granted."""
+    known, won = set(terms.granted), []
+    for observation in sorted(terms.observations, key=lambda o: o.completed_ns or 0):
+        if observation.result is not None and observation.result not in known:
+            known.add(observation.result)
+            won.append(observation)
+    return won
+
+
+def settled(terms: Terms, won: list[Operation]) -> list[Judged]:
+    """Judge the campaigns without a known outcome: whoever asks who leads must then know whether one of them has won.
+
+    KIP-30 has this as `getLeader` after a `nominate` that timed out. A current read that shows another leader says "not
+    you". That settles the campaign only if it cannot win later, for example when a server that stood still comes to it.
+    Terms grow: if every campaign that can have won a shown term had ended before a current read showed an earlier one,
+    it was won after that read.
+    """
+    unknown = [o for o in terms.unanswered if o.type is Outcome.INFO]
+    findings = [finding for shown in won if (finding := _judged(terms, shown, unknown)) is not None]
+    followed = [o for o in unknown if _reads_after(terms, o)]
+    return sorted_out(findings, {WON_LATE: rows(followed), UNEXPLAINED: len(won)})
+
+
+def _reads_after(terms: Terms, campaign: Operation) -> list[Operation]:
+    """The current reads that were asked for after the campaign was given up."""
+    end_ns = campaign.ended_ns
+    return [] if end_ns is None else [o for o in terms.observations if o.invoked_ns > end_ns]
+
+
+def _judged(terms: Terms, shown: Operation, unknown: list[Operation]) -> Finding | None:
+    """The violation that this leader shows, if it shows one."""
+    sent = [o for o in unknown if o.invoked_ns < (shown.completed_ns or 0)]
+    steps = [
+        f"{shown.node} answered process {shown.process} at {seconds(shown.completed_ns or 0)} that the leader of term "
+        f"{shown.result} leads, a term that nobody was told of."
+    ]
+    if not sent:
+        steps.append("No campaign without a known outcome had been sent by then.")
+        return UNEXPLAINED.finding(shown, steps=steps)
+    reads = [_earlier_leader(terms, o, shown) for o in sent]
+    if not all(reads):
+        return None
+    campaign, read = next((o, r) for o, r in zip(sent, reads, strict=True) if r is not None)
+    steps = [
+        f"Process {campaign.process} asked {campaign.node} at {seconds(campaign.invoked_ns)} to lead, and gave up at "
+        f"{seconds(campaign.ended_ns or 0)} without an answer.",
+        f"A current read of {seconds(read.invoked_ns)} showed that the leader of the earlier term {read.result} leads.",
+        *steps,
+        "So a campaign that had been given up won after that read.",
+    ]
+    return WON_LATE.finding(campaign, read, shown, steps=steps)
+
+
+def _earlier_leader(terms: Terms, campaign: Operation, shown: Operation) -> Operation | None:
+    """A current read, asked for after the campaign was given up, that showed an earlier term than `shown` did."""
+    reads = _reads_after(terms, campaign)
+    return next((o for o in reads if o.result is not None and o.result < shown.result), None)
+
+
+def led_again(history: History, terms: Terms, within_ns: int) -> Judged:
+    """Judge for each fault that was healed during the load whether somebody led before `within_ns` had passed.
+
+    That is, somebody was granted a term, or renewed or used one. A leader's lock that never ends keeps everybody else
+    from leading. No system promises a time, so this is measured.
+    """
+    signs = [o for o in (*terms.campaigns, *terms.in_terms) if o.type is Outcome.OK and o.f != "resign"]
+    tested, findings = [], []
+    for fault, from_ns, to_ns in _rests(history):
+        first = min((o for o in signs if from_ns <= o.invoked_ns < to_ns), key=_end_ns, default=None)
+        if first is not None and _end_ns(first) <= from_ns + within_ns:
+            tested.append(first)
+            continue
+        vain = [o for o in terms.unanswered if from_ns <= o.invoked_ns and _end_ns(o) <= from_ns + within_ns]
+        if to_ns < from_ns + within_ns or not vain:
+            continue
+        steps = (
+            f"The fault {fault.fault} was over at {seconds(from_ns)}.",
+            f"{len(vain)} campaigns of the following {duration(within_ns)} did not win, and nobody used a term.",
+        )
+        tested.append(vain[0])
+        findings.append(NO_LEADER.finding(vain[0], vain[-1], steps=steps))
+    return NO_LEADER.tally(findings, rows(tested))
+
+
+def _rests(history: History) -> Iterator[tuple[FaultSpan, int, int]]:
+    """Each fault that was healed during the load, and the time from then to the next fault or the end of the load."""
+    load = history.phases.get(PhaseName.MAIN)
+    if load is None:
+        return
+    spans = [(fault, *history.possible(fault)) for fault in history.faults]
+    for fault, _, healed_ns in spans:
+        overlaps = any(began_ns <= healed_ns < ended_ns for _, began_ns, ended_ns in spans)
+        if fault.outcome is not FaultOutcome.INSTALLED or not load[0] <= healed_ns < load[1] or overlaps:
+            continue
+        later = (began_ns for _, began_ns, _ in spans if began_ns > healed_ns)
+        yield fault, healed_ns, min((*later, load[1]))
+
+
+def _end_ns(operation: Operation) -> int:
+    return NEVER_NS if operation.ended_ns is None else operation.ended_ns

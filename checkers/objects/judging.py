@@ -26,7 +26,9 @@ from fencepost.checkers.violations.finding import (
     Finding,
     contradicted,
     describe,
+    listed,
     plain,
+    proof_words,
     seconds,
     stopped,
 )
@@ -37,7 +39,6 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
 
 _NAMED_MAX: Final = 6
-_TOLD_MAX: Final = 8
 #: A proof of more operations is not added to those that a witness shows.
 _DRAWN_MAX: Final = 24
 
@@ -168,9 +169,7 @@ def search_words(
         more = "" if len(states) <= _NAMED_MAX and not answer.more_states else ", or others"
         sentences.append(f"{subject} can be only {' or '.join(states[:_NAMED_MAX])}{more}.")
     if beside:
-        names = "; ".join(describe(op) for op in beside[:_NAMED_MAX])
-        more_open = len(beside) - _NAMED_MAX
-        sentences.append(f"Open at that moment: {names}{f'; and {more_open} more' if more_open > 0 else ''}.")
+        sentences.append(f"Open at that moment: {listed(beside, describe, _NAMED_MAX)}.")
     return sentences
 
 
@@ -244,27 +243,10 @@ def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Findin
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]
-    steps = (*flaw.steps, *_proof_words(since, must, may))
+    behind = f", after {_brief(since[0])}" if since else ""
+    steps = (*flaw.steps, *proof_words(must, may, behind, _brief))
     drawn = () if len(must) > _DRAWN_MAX else (*since, *must)
     return msgspec.structs.replace(flaw, steps=steps, proof=proof, operations=(*flaw.operations, *drawn))
-
-
-def _proof_words(since: Sequence[Operation], must: Sequence[Operation], may: Sequence[Operation]) -> list[str]:
-    """The few operations that prove it by themselves."""
-    behind = f", after {_listed(since)}" if since else ""
-    if len(must) == 1:
-        sentence = f"This alone proves it{behind}: {_listed(must)}"
-    else:
-        sentence = f"No order explains even these {len(must)} operations{behind}: {_listed(must)}"
-    if not may:
-        return [f"{sentence}."]
-    return [f"{sentence}; whether or not {'this' if len(may) == 1 else 'these'} took effect: {_listed(may)}."]
-
-
-def _listed(operations: Sequence[Operation]) -> str:
-    more = len(operations) - _TOLD_MAX
-    names = "; ".join(_brief(op) for op in operations[:_TOLD_MAX])
-    return f"{names}{f'; and {more} more' if more > 0 else ''}"
 
 
 def _brief(op: Operation) -> str:

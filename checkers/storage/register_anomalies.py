@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.violations.finding import Finding, by, seconds
+from fencepost.checkers.violations.finding import Finding, by, listed, proof_words, seconds
 from fencepost.checkers.violations.impossible import is_same
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.base.quantities import counted
@@ -164,7 +164,9 @@ def explain(refusal: RefutedKey, proof: VerdictProof | None = None) -> Finding:
     if not reason:
         others = [op for op in (*refusal.must, *refusal.may) if op is not refusal.failed]
         shown = (refusal.failed, *(others or refusal.open)[:_SHOWN_MAX])
-    sentences = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
+    behind = "" if refusal.since is None else f", whatever {refusal.failed.key} held at event {refusal.since}"
+    proven = proof_words(refusal.must, refusal.may, behind, _brief)
+    sentences = (f"{lead}.", *steps, *_search_words(refusal), *proven)
     return Finding(anomaly=anomaly, operations=shown, steps=sentences, about=0, proof=proof)
 
 
@@ -205,31 +207,8 @@ def _search_words(refusal: RefutedKey) -> list[str]:
         more = len(refusal.states) - len(held)
         sentences.append(f"It can hold only {' or '.join(held)}{f', or one of {more} more' if more else ''}.")
     if refusal.open:
-        names = "; ".join(describe(op) for op in refusal.open[:_NAMED_VALUES_MAX])
-        more = len(refusal.open) - _NAMED_VALUES_MAX
-        sentences.append(f"Open at that moment: {names}{f'; and {more} more' if more > 0 else ''}.")
+        sentences.append(f"Open at that moment: {listed(refusal.open, describe, _NAMED_VALUES_MAX)}.")
     return sentences
-
-
-def _proof_words(refusal: RefutedKey) -> list[str]:
-    """The few operations that prove it by themselves."""
-    if not refusal.must:
-        return []
-    whatever = "" if refusal.since is None else f", whatever {refusal.failed.key} held at event {refusal.since}"
-    if len(refusal.must) == 1:
-        sentence = f"This alone proves it{whatever}: {_listed(refusal.must)}"
-    else:
-        sentence = f"No order explains even these {len(refusal.must)} operations{whatever}: {_listed(refusal.must)}"
-    if not refusal.may:
-        return [f"{sentence}."]
-    these = "this" if len(refusal.may) == 1 else "these"
-    return [f"{sentence}; whether or not {these} took effect: {_listed(refusal.may)}."]
-
-
-def _listed(operations: Sequence[Operation]) -> str:
-    more = len(operations) - _SHOWN_MAX
-    names = "; ".join(_brief(op) for op in operations[:_SHOWN_MAX])
-    return f"{names}{f'; and {more} more' if more > 0 else ''}"
 
 
 def _brief(op: Operation) -> str:

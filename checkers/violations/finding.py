@@ -10,8 +10,8 @@ kept: `valid`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,9 @@ from fencepost.checkers.derived.positions import events_of
 from fencepost.harness.history import UNNAMED_NODE, Operation, Value
 from fencepost.harness.verdict import Cause, Facts, Rule, Stop, Validity, VerdictProof, Witness
 from fencepost.harness.verdict.figures import Traced
+
+#: So many operations of a proof are named in its sentence.
+_TOLD_MAX: Final = 8
 
 
 def seconds(ns: int) -> str:
@@ -66,6 +69,23 @@ def plain(op: Operation, value: Value) -> str:
 def _part(value: Value) -> str:
     """A key or a value as the file has it; nothing for an answer that is still to come."""
     return "" if value is None else value if isinstance(value, str) and value.startswith(":") else repr(value)
+
+
+def listed(operations: Sequence[Operation], phrase: Callable[[Operation], str], most: int) -> str:
+    """Say the first operations, as `phrase` names them, and how many more there are."""
+    more = len(operations) - most
+    return "; ".join(map(phrase, operations[:most])) + (f"; and {more} more" if more > 0 else "")
+
+
+def proof_words(
+    must: Sequence[Operation], may: Sequence[Operation], behind: str, phrase: Callable[[Operation], str]
+) -> list[str]:
+    """Name the few operations that prove by themselves that there is no order; `behind` says after what."""
+    if not must:
+        return []
+    alone = "This alone proves it" if len(must) == 1 else f"No order explains even these {len(must)} operations"
+    whether = f"; whether or not {'this' if len(may) == 1 else 'these'} took effect: " if may else ""
+    return [f"{alone}{behind}: {listed(must, phrase, _TOLD_MAX)}{whether}{listed(may, phrase, _TOLD_MAX)}."]
 
 
 def rule(name: str, chances: int, lacks: str) -> Rule:
@@ -120,16 +140,6 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Named(Protocol):
-    """Anything that has the name of an anomaly."""
-
-    @property
-    def anomaly(self) -> str: ...
-
-
-N = TypeVar("N", bound=Named)
-
-
 def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
     """Count findings by anomaly, with the row of each that has one."""
     counts = Counter(finding.anomaly for finding in findings)
@@ -140,7 +150,7 @@ def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
     return {name: Traced(count, tuple(rows.get(name, ()))) for name, count in counts.items()}
 
 
-def one_of_each_first(findings: Sequence[N]) -> list[N]:
+def one_of_each_first(findings: Sequence[Finding]) -> list[Finding]:
     """Order the findings so that every anomaly comes once before any comes twice."""
     before = Counter[str]()
     ranked = []
