@@ -13,7 +13,7 @@ import sys
 import tokenize
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -80,26 +80,34 @@ def test_every_folder_has_its_place_among_the_layers() -> None:
         assert there <= set(rooms), f"{container}: tools/imports.toml lacks {sorted(there - set(rooms))}"
 
 
+@cache
+def _parsed() -> tuple[list[str], Counter[str], dict[str, set[str]]]:
+    """Large classes without a reason, names that say nothing, and the raw events that files read: each parsed once."""
+    large: list[str] = []
+    wrong: Counter[str] = Counter()
+    raw: dict[str, set[str]] = {}
+    for path, text in _sources().items():
+        nodes = list(ast.walk(ast.parse(text)))
+        large += [f"{path}: {node.name}" for node in nodes if isinstance(node, ast.ClassDef) and _is_large(node)]
+        wrong.update(f"{path}: {name}" for name in _bound(nodes) if name.strip("_") in NAMES)
+        imports = (node for node in nodes if isinstance(node, ast.ImportFrom))
+        raw[path] = {alias.name for node in imports for alias in node.names} & RAW
+    return large, wrong, raw
+
+
+def _is_large(node: ast.ClassDef) -> bool:
+    is_long = (node.end_lineno or node.lineno) - node.lineno >= CLASS_LINES_MAX
+    return is_long and not re.search(r"\bSize: \w", ast.get_docstring(node) or "")
+
+
 def test_every_class_has_one_concept_or_a_reason() -> None:
     """A longer class hides a second concept as a rule. Where there is none, its docstring has a line "Size: ..."."""
-    classes = (
-        (path, node)
-        for path, text in _sources().items()
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.ClassDef)
-    )
-    large = [
-        f"{path}: {node.name}"
-        for path, node in classes
-        if (node.end_lineno or node.lineno) - node.lineno >= CLASS_LINES_MAX
-        and not re.search(r"\bSize: \w", ast.get_docstring(node) or "")
-    ]
-    assert large == []
+    assert _parsed()[0] == []
 
 
-def _bound(tree: ast.AST) -> Iterator[str]:
-    """Every name that this module binds: locals, parameters, fields, functions."""
-    for node in ast.walk(tree):
+def _bound(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Every name that a module binds: locals, parameters, fields, functions."""
+    for node in nodes:
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.arg):
@@ -109,12 +117,7 @@ def _bound(tree: ast.AST) -> Iterator[str]:
 
 
 def test_names_are_nouns_and_verbs() -> None:
-    wrong = Counter(
-        f"{path}: {name}"
-        for path, text in _sources().items()
-        for name in _bound(ast.parse(text))
-        if name.strip("_") in NAMES
-    )
+    wrong = _parsed()[1]
     assert not wrong, wrong.most_common(20)
 
 
@@ -132,14 +135,9 @@ def test_no_word_needs_a_second_reading() -> None:
     assert not wrong, wrong.most_common(20)
 
 
-def _raw_events(text: str) -> set[str]:
-    imports = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom))
-    return {alias.name for node in imports for alias in node.names} & RAW
-
-
 def test_facts_are_derived_in_one_place() -> None:
     """Only `checkers/derived`, and a leaf's `facts`, read what claims, reigns, stops and stalls are derived from."""
-    reading = {path: _raw_events(text) for path, text in _sources().items()}
+    reading = _parsed()[2]
     facts = {path: raw for path, raw in reading.items() if path.startswith("checkers/derived/")}
     assert frozenset().union(*facts.values()) == RAW
     outside = {p: raw for p, raw in reading.items() if p.startswith(tuple(f"{r}/" for r in READ_FACTS)) and raw}
@@ -211,7 +209,7 @@ def test_between_files_that_wait_come_some_that_compute(tmp_path: Path) -> None:
 
 
 def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> None:
-    done = play(tmp_path, {"test_new.py": _ON_ENGINE + _TEST})
+    done = play(tmp_path, {"test_new.py": _ON_ENGINE + _TEST}, ())
     assert done.returncode == 1
     assert "test_new.py has tests on the container engine, but is not in _ENGINE_FILES" in done.stdout
 

@@ -256,7 +256,7 @@ def test_what_a_machine_cannot_do_is_left_out_with_the_reason() -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 6)
 def test_the_mixture_repeats_from_its_seed_and_takes_every_kind_in_turn(seed: int) -> None:
     one, again = _ahead("all", seconds=1000, seed=seed), _ahead("all", seconds=1000, seed=seed)
     assert one.entries == again.entries
@@ -277,7 +277,7 @@ def test_the_mixture_begins_with_what_decides_the_headline_long_enough_to_decide
 def test_the_mixture_draws_lengths_from_below_a_heartbeat_to_beyond_the_log() -> None:
     lengths = [
         spec.duration_ns
-        for seed in range(40)
+        for seed in range(20)
         for spec in _ahead("all", seconds=240, seed=seed).request.specs
         if FAULTS[spec.fault].any_length
     ]
