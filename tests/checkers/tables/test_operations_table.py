@@ -56,7 +56,7 @@ def check(path: Path, facts: Facts = FACTS) -> Verdict:
 
 
 def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.checkers.violations.finding.WITNESSES_MAX", 1000)
+    monkeypatch.setattr("fencepost.checkers.rules.WITNESSES_MAX", 1000)
     rows = joined(known_tables())
     rows = rows._replace(key=rows.key - rows.key.max() // 2)  # negative keys too
     expected = direct(rows)
@@ -64,7 +64,8 @@ def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path, monkeyp
     for at, table in enumerate((rows, shuffled(rows, 1), shuffled(rows, 2))):
         found = check(Path(store(table, tmp_path / f"{at}.parquet")))
         wrong = {f"key {key}": said[1:] for key, said in expected.items() if said[0] != "valid"}
-        assert [witness.key for witness in found.witnesses] == list(wrong)
+        # Each anomaly once comes first.
+        assert sorted(witness.key or "" for witness in found.witnesses) == sorted(wrong)
         for witness in found.witnesses:
             process, invoked = wrong[witness.key or ""]
             assert any(f"by process {process} (event {invoked})" in step for step in witness.steps)
