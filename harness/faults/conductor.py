@@ -280,7 +280,9 @@ class Conductor:
             if held and nodes:
                 return f"the {', '.join(held)} of {', '.join(nodes)} is held by fault {fault_id}, {name}"
         states = {name: self._runtime.nodes[name].state for name in resolved.nodes if name in self._runtime.nodes}
-        if states and "process" in fault.holds and NodeState.RUNNING not in states.values():
+        # A clock or a disk is that of a process, too; drawn again, the target may be a node that has one.
+        needed = fault.holds if entry.bounded else fault.holds & {"process"}
+        if states and needed and NodeState.RUNNING not in states.values():
             return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
         own = damages_of(fault, resolved)
         if entry.bounded and (more := _more_together([*self._in_force(), own], view)) is not None:
