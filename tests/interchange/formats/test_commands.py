@@ -49,7 +49,7 @@ def _txns(*both: tuple[str, str]) -> str:
         ("", 2, "UNKNOWN: nothing to judge: no operation in this history"),
         ("[]", 2, "UNKNOWN: nothing to judge"),
         ("{:type :info :process :nemesis :f :start}", 2, "UNKNOWN: nothing to judge"),
-        (edn("0(w1 0)"), 2, "UNKNOWN: 0 ok reads and cas"),
+        (edn("0(w1 0)"), 2, "UNKNOWN: no ok reads and cas"),
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1,2}"), 0, "VALID: 3 operations: no violation of no-lost-acknowledged-writes"),
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1}"), 1, "1 lost write"),
         (_txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x [1]]]")), 0, "VALID: 2 operations"),

@@ -170,7 +170,10 @@ def test_a_shape_that_makes_no_sense_is_refused_with_the_choices(
 def test_the_choices_name_only_what_this_cluster_has() -> None:
     with pytest.raises(UsageError) as caught:
         parse_faults("partition:moon", FAULTS, _placement(ETCD))
-    assert caught.value.hint == "choose from: one, minority, majority, leader, follower, restarted, total, n1, n2, n3"
+    assert (
+        caught.value.hint
+        == "choose from: one, minority, majority, leader, follower, restarted, returned, total, n1, n2, n3"
+    )
 
 
 def test_without_a_known_controller_the_shape_is_skipped() -> None:
