@@ -25,7 +25,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from fencepost.checkers.tables.operations import COLUMNS, BadRow, Operations, judged, key_number, rows_of
-from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, conclude, no_chance, too_few
+from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, conclude, no_chance, one_of_each_first, too_few
 from fencepost.harness.base.errors import HarnessError, MalformedHistory
 from fencepost.harness.history import OpEvent, broken_rule
 from fencepost.harness.interchange.formats.family import choose
@@ -192,6 +192,10 @@ def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
     more = f"; {len(unfinished)} of {len(verdicts)} shares of the keys were not finished" if unfinished else ""
     exposure = sum(verdict.tested or 0 for verdict in verdicts)
     rules = tuple(map(_rule, zip(*(verdict.rules for verdict in verdicts if verdict.rules), strict=True)))
+    # As on one machine: by rule, and those of no rule with the first.
+    turn = {rule.name: i for i, rule in enumerate(rules)}
+    witnesses = [witness for verdict in verdicts for witness in verdict.witnesses]
+    witnesses.sort(key=lambda witness: (turn.get(witness.anomaly, 0), *_place(witness)))
     untested = too_few(exposure, first.exposure_of, facts) or no_chance(rules, facts)
     validity, reason, cause = conclude(
         broken=f"{in_words(anomalies)} on {total['keys']} keys{more}" if anomalies else "",
@@ -206,7 +210,7 @@ def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
         exposure=Traced(exposure),
         rules=rules,
         anomalies={name: Traced(count) for name, count in anomalies.items()},
-        witnesses=tuple(sorted((w for verdict in verdicts for w in verdict.witnesses), key=_place)[:WITNESSES_MAX]),
+        witnesses=tuple(one_of_each_first(witnesses)[:WITNESSES_MAX]),
         figures={
             **total,
             ENGINE: "spark",

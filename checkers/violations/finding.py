@@ -11,7 +11,7 @@ kept: `valid`.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -150,10 +150,13 @@ def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
     return {name: Traced(count, tuple(rows.get(name, ()))) for name, count in counts.items()}
 
 
-def one_of_each_first(findings: Sequence[Finding]) -> list[Finding]:
+F = TypeVar("F", Finding, Witness)
+
+
+def one_of_each_first(findings: Sequence[F]) -> list[F]:
     """Order the findings so that every anomaly comes once before any comes twice."""
     before = Counter[str]()
-    ranked = []
+    ranked = list[tuple[int, F]]()
     for one in findings:
         ranked.append((before[one.anomaly], one))
         before[one.anomaly] += 1
