@@ -184,7 +184,7 @@ def test_a_user_without_a_home_is_told_the_remedy(
     monkeypatch.chdir(tmp_path)
     code, said = _ended([*nameless, *command(*words)], "2>&1 >&2" if words[0] == "doctor" else "", _environment())
     assert (code, "Traceback" in said) == (ExitCode.USAGE, False), said
-    assert words[0] == "doctor" or "hint: set HOME or XDG_CACHE_HOME to a folder that you may write\n" in said
+    assert words[0] == "doctor" or "set HOME or XDG_CACHE_HOME to a folder that you may write" in said
 
 
 @pytest.mark.parametrize("kind", ["read-only", "below a file"])
