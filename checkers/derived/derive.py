@@ -48,6 +48,7 @@ from fencepost.checkers.derived.servers import (
 )
 from fencepost.checkers.derived.service import clients_of, phases_table, recovery_table, service_table
 from fencepost.checkers.derived.versions import OperationColumns, find_stale, superseded_reign
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quorum import QuorumView
 from fencepost.harness.history import PART_OF, Event, FaultOutcome, History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Facts, Mechanism
@@ -312,8 +313,10 @@ def _rows_of(mechanism: Mechanism, history: History, tables: FactTables) -> Iter
         case name if name in tables:
             facts = [fact for fact in tables[name].to_pylist() if _fits(where, fact.__getitem__)]
             return [next(fact[column] for column in _EVIDENCE if column in fact) for fact in facts]
-        case kind:
+        case kind if kind in _KINDS:
             return [e.index for e in history.of(_KINDS[kind]) if _fits(where, functools.partial(getattr, e))]
+    hint = f"of = one of operation, fault, {', '.join([*_DERIVED, *tables, *_KINDS])}"
+    raise UsageError(f"mechanism {mechanism.name}: there is nothing {mechanism.of!r} that it could show in", hint=hint)
 
 
 def _fits(where: Mapping[str, Any], value_of: Callable[[str], Any]) -> bool:

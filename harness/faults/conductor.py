@@ -34,6 +34,8 @@ from fencepost.harness.runtime.node import Node, NodeState, Runtime, death_of
 
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
+#: Longest time in which a server is started that a fault has left.
+_START_S: Final = 30.0
 #: How long a fault waits for something that another fault holds.
 HELD_WAIT_S: Final = 3.0
 #: A healing that was not proven is tried again this much later: a node that is not healed would spoil later faults.
@@ -158,9 +160,10 @@ class Conductor:
         proof = await self._guard(fault.inject(act), fault.act_deadline_s)
         self._log.write(record, FaultAction.INJECT, FaultStage.END, proof=proof)
         if proof.outcome is FaultOutcome.SKIPPED:
-            # It found nothing to act on, so it holds nothing either.
+            # It found nothing to act on, so it holds nothing either, and gives no node back.
             await self._guard(act.healed(fault.heal), fault.act_deadline_s)
-            self._let_go(act.fault_id, Proof(FaultOutcome.HEALED, ""))
+            self._active.pop(act.fault_id)
+            self._endings.pop(act.fault_id, None)
         return _Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
@@ -184,7 +187,10 @@ class Conductor:
         ):
             proof = await self._heal(fault_id)
         self._let_go(fault_id, proof)
-        await _start_ended(self._cluster, self._disturbed(fault_id))
+        for name in sorted(self._cluster.ended - self._disturbed(fault_id)):
+            # One that does not start is started again with all others at the end.
+            self._cluster.ended.discard(name)
+            await self._guard(_started(self._cluster, name), _START_S)
         return proof
 
     async def _heal(self, fault_id: int) -> Proof:
@@ -306,12 +312,12 @@ class Conductor:
         return await paused((at_ns - self._records.now_ns()) / 1e9, stop)
 
 
-async def _start_ended(cluster: Cluster, disturbed: Collection[str]) -> None:
-    """Start the servers that faults have ended and left, where no other fault is at work by now."""
-    for name in sorted(cluster.ended - {*disturbed}):
-        cluster.ended.discard(name)
-        if cluster.runtime.nodes[name].state is NodeState.DEAD and name not in cluster.retired:
-            await cluster.runtime.nodes[name].start()
+async def _started(cluster: Cluster, name: str) -> Proof:
+    """Start a server that a fault has ended and left, where nobody else has done so or will."""
+    node = cluster.runtime.nodes[name]
+    if node.state is NodeState.DEAD and name not in cluster.retired:
+        await node.start()
+    return Proof(FaultOutcome.HEALED, "")
 
 
 def _in_words(record: ActRecord) -> str:

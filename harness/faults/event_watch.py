@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.contract.logs import BecameLeader, LogReader, TookOver
-from fencepost.harness.faults.fault_options import LEADER, LOGGED, TRIGGERS, Seen, Trigger, words_of
+from fencepost.harness.faults.fault_options import LEADER, LOGGED, TRIGGERS, Seen, Trigger, triggers_of
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.server_log import LogFollower
 
@@ -93,11 +93,11 @@ class EventWatch:
     def _logged(self, what: str) -> _Happened | None:
         for name, (log, reader) in self._logs.items():
             for event in (event for line in log.lines() for event in reader.read(line)):
-                if what not in words_of(event) or not self._counts(name):
+                if what not in triggers_of(event) or not self._counts(name):
                     continue
                 if isinstance(event, BecameLeader | TookOver):
                     return _Happened(f"{name} logged that it leads in epoch {event.epoch}", name, event.epoch)
-                return _Happened(LOGGED[words_of(event)[0]].replace("a server", name), name)
+                return _Happened(LOGGED[triggers_of(event)[0]].replace("a server", name), name)
         return None
 
 

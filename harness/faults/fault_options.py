@@ -49,7 +49,7 @@ _WAYS: Final = frozenset({CatchUp.DIFFERENCE, CatchUp.SNAPSHOT, CatchUp.TRUNCATI
 AT: Final = "@"
 
 
-def words_of(event: LineEvent) -> tuple[str, ...]:
+def triggers_of(event: LineEvent) -> tuple[str, ...]:
     """The triggers that wait for such an event of a log, the most precise one first."""
     match event:
         case BecameLeader() | TookOver():
@@ -61,13 +61,13 @@ def words_of(event: LineEvent) -> tuple[str, ...]:
     return ()
 
 
-def told_by(logs: LogTable | None) -> list[str]:
+def triggers_told_by(logs: LogTable | None) -> list[str]:
     """The triggers that wait for what such logs tell, in the order of `LOGGED`."""
     if logs is None:
         return []
     events: list[LineEvent] = [*map(CaughtUp, logs.caught_up.values()), *map(Reached, logs.reached.values())]
     events += [BecameLeader(0)] * logs.tells_leaders
-    triggers = {trigger for event in events for trigger in words_of(event)}
+    triggers = {trigger for event in events for trigger in triggers_of(event)}
     return [trigger for trigger in LOGGED if trigger in triggers]
 
 

@@ -36,7 +36,7 @@ from fencepost.harness.faults.fault_options import (
     FaultOptions,
     LastingOptions,
     Trigger,
-    told_by,
+    triggers_told_by,
 )
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -542,7 +542,11 @@ def _leaderless(placement: Placement) -> Refusal | None:
 
 def _unlogged(placement: Placement, event: str) -> Refusal | None:
     """Why a server's log never tells of this event there; None where it does, and for what no log tells."""
-    if placement.system is None or event not in LOGGED or event in (triggers := told_by(placement.system.logs)):
+    if (
+        placement.system is None
+        or event not in LOGGED
+        or event in (triggers := triggers_told_by(placement.system.logs))
+    ):
         return None
     what = "who leads" if event == CLAIM else f"a moment of {event}"
     return Refusal(

@@ -102,6 +102,8 @@ def _in_file(verdict: Verdict, imported: Imported) -> Verdict:
 
     Where the file has no times, moments are told by the events.
     """
+    if not verdict.witnesses:
+        return verdict
     history, in_file = imported.history, imported.history.in_file
     answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
     has_times = any(op.invoked_ns != op.invoke_index for op in history.operations)

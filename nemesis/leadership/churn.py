@@ -179,9 +179,8 @@ async def _restarted(leader: str, cluster: Cluster) -> Proof:
     return await _moved(before, cluster, asked_ns, f"{leader} was killed and started again")
 
 
-async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str, *, within_s: float = 0.0) -> Proof:
+async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str, *, within_s: float = _MOVED_S) -> Proof:
     """Wait until a node leads in a higher epoch; a restarted leader may be elected again."""
-    within_s = within_s or _MOVED_S
     deadline_ns = asked_ns + round(within_s * 1e9)
     while True:
         view, now_ns = cluster.view(), cluster.records.now_ns()

@@ -591,6 +591,24 @@ def test_a_server_that_a_fault_ended_and_left_is_started_once_no_other_acts_on_i
     assert run.runtime.nodes["n1"].actions == ["start", "pause", "resume"]
 
 
+def test_a_server_that_does_not_start_again_breaks_off_no_other_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run()
+    node = run.runtime.nodes["n1"]
+    node.state = NodeState.DEAD
+    run.cluster.ended.add("n1")
+    starts = iter([OSError("no memory"), None])
+
+    async def start() -> None:
+        if (error := next(starts)) is not None:
+            raise error
+        node.state = NodeState.RUNNING
+
+    monkeypatch.setattr(node, "start", start)
+    run_virtual(for_a_while(run, [entry("partition:n2", 0, 20), entry("pause:n3", 99, 20, number=1)]))
+    assert [e.outcome for e in run.ends(FaultAction.HEAL)] == [FaultOutcome.HEALED] * 2
+    assert node.state is NodeState.RUNNING, "all that are down are started at the end"
+
+
 # -- in any order -------------------------------------------------------------------------------------------------
 
 _KINDS = ["kill:one", "kill:all", "pause:leader", "partition:one", "partition:minority", "gray:n3", "flapping:n1"]

@@ -73,6 +73,9 @@ def test_keys_are_judged_apart(tmp_path: Path, capsys: Any) -> None:
     code, out, err = run(capsys, "check", kept(tmp_path, text))
     assert code == 1 and "Nobody ever wrote 3 to :y." in out
     assert "model register, keyed" in err
+    assert "(invoked at 6000 ns, answered at 7000 ns)" in out
+    untimed = kept(tmp_path, re.sub(", :time [0-9]+", "", text))
+    assert "(invoked at event 6, answered at event 7)" in run(capsys, "check", untimed)[1]
 
 
 def test_a_model_that_no_answer_shows_is_said(tmp_path: Path, capsys: Any) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fencepost.harness.faults.fault_options import LOGGED, told_by, words_of
+from fencepost.harness.faults.fault_options import LOGGED, triggers_of, triggers_told_by
 from fencepost.harness.plugins import registry
 
 #: By system, lines and the most precise event of each, of the releases that run by default.
@@ -50,12 +50,12 @@ def test_what_a_line_tells(system: str) -> None:
     assert logs is not None
     for line in LINES[system].strip().splitlines():
         word, _, text = line.partition(" ")
-        told = [words_of(event) for event in logs.events([text.strip()])]
+        told = [triggers_of(event) for event in logs.events([text.strip()])]
         assert [words[0] for words in told] == [word] * (word != "-"), line
         assert all(("catch-up" in words) is (word in ("difference", "snapshot", "truncation")) for words in told), line
     tested = {line.partition(" ")[0] for line in LINES[system].split("\n")} - {"", "-"}
-    assert system == "kraft" or tested == set(told_by(logs)) - {"claim", "catch-up"}
+    assert system == "kraft" or tested == set(triggers_told_by(logs)) - {"claim", "catch-up"}
 
 
 def test_every_event_of_a_log_is_one_that_some_system_tells() -> None:
-    assert {word for one in registry.systems().values() for word in told_by(one.logs)} == set(LOGGED)
+    assert {word for one in registry.systems().values() for word in triggers_told_by(one.logs)} == set(LOGGED)
