@@ -548,9 +548,9 @@ def _unlogged(placement: Placement, event: str) -> Refusal | None:
         or event in (triggers := triggers_told_by(placement.system.logs))
     ):
         return None
-    what = "who leads" if event == CLAIM else f"a moment of {event}"
+    what = "say who leads" if event == CLAIM else f"tell of the event {event}"
     return Refusal(
-        f"the logs of {placement.system_name} do not say {what}",
+        f"the logs of {placement.system_name} do not {what}",
         f"wait for {' or '.join((LEADER, RESTART, *triggers))}",
     )
 

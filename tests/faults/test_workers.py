@@ -452,7 +452,7 @@ def test_how_long_after_its_event_a_fault_was_in_force_is_recorded(tmp_path: Pat
 @pytest.mark.parametrize(
     ("system", "event", "why"),
     [
-        ("consul", "difference", "do not say a moment of difference"),
+        ("consul", "difference", "do not tell of the event difference"),
         ("nats", "snapshot", "wait for leader or restart$"),
         ("example", "election", "wait for leader or restart or claim$"),
     ],
