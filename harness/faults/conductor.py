@@ -162,8 +162,7 @@ class Conductor:
         if proof.outcome is FaultOutcome.SKIPPED:
             # It found nothing to act on, so it holds nothing either, and gives no node back.
             await self._guard(act.healed(fault.heal), fault.act_deadline_s)
-            self._active.pop(act.fault_id)
-            self._endings.pop(act.fault_id, None)
+            self._let_go(act.fault_id, proof)
         return _Injected(act.fault_id, act.resolved.nodes, proof)
 
     async def _hold(self, fault_id: int, stop: asyncio.Event) -> None:
@@ -187,10 +186,7 @@ class Conductor:
         ):
             proof = await self._heal(fault_id)
         self._let_go(fault_id, proof)
-        for name in sorted(self._cluster.ended - self._disturbed(fault_id)):
-            # One that does not start is started again with all others at the end.
-            self._cluster.ended.discard(name)
-            await self._guard(_started(self._cluster, name), _START_S)
+        await _start_ended(self._cluster, self._disturbed(fault_id), self._guard)
         return proof
 
     async def _heal(self, fault_id: int) -> Proof:
@@ -208,7 +204,7 @@ class Conductor:
     def _let_go(self, fault_id: int, proof: Proof) -> None:
         record = self._active.pop(fault_id, None)
         self._endings.pop(fault_id, None)
-        if record is None:
+        if record is None or proof.outcome is FaultOutcome.SKIPPED:
             return
         if proof.outcome is not FaultOutcome.HEALED:
             self._doubtful[fault_id] = record
@@ -312,8 +308,19 @@ class Conductor:
         return await paused((at_ns - self._records.now_ns()) / 1e9, stop)
 
 
+async def _start_ended(
+    cluster: Cluster, disturbed: Collection[str], guard: Callable[[Awaitable[Proof], float], Awaitable[Proof]]
+) -> None:
+    """Start the servers that faults have ended and left, where no other fault is at work by now.
+
+    One that does not start is started again, with all that are down, at the end.
+    """
+    for name in sorted(cluster.ended - {*disturbed}):
+        cluster.ended.discard(name)
+        await guard(_started(cluster, name), _START_S)
+
+
 async def _started(cluster: Cluster, name: str) -> Proof:
-    """Start a server that a fault has ended and left, where nobody else has done so or will."""
     node = cluster.runtime.nodes[name]
     if node.state is NodeState.DEAD and name not in cluster.retired:
         await node.start()
