@@ -84,15 +84,14 @@ class Judged(NamedTuple):
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What a guarantee forbids. `tested` are the things that could have shown it, as a plural: "reads after a write".
 
-    `lacks` says what a run without any lacks, by default that there were none. `checker` is the name in the registry.
-    A `guarantee` that no system states stands here in full.
+    `lacks` says what a run without any lacks, by default that there were none. A `guarantee` that no system states
+    stands here in full.
     """
 
     guarantee: str | Guarantee
     anomaly: str
     tested: str
     lacks: str = ""
-    checker: str = ""
 
     @property
     def name(self) -> str:
@@ -304,7 +303,7 @@ def verdict(  # noqa: PLR0913  # everything that a verdict is made of
         kept=kept or f"{exposure.value} {exposure_of}, and no violation",
     )
     return Verdict(
-        checker=first.rule.checker or first.rule.name,
+        checker=first.rule.name,
         guarantee=first.rule.name,
         validity=validity,
         reason=reason,

@@ -55,8 +55,7 @@ def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], fact
         for anomaly, sentence in rules.judge(op.result)
     ]
     chances = {
-        Rule(checker="metastore", guarantee=guarantee, anomaly=anomaly, tested=rules.tested): rows(exposed)
-        for anomaly in rules.anomalies
+        Rule(guarantee=guarantee, anomaly=anomaly, tested=rules.tested): rows(exposed) for anomaly in rules.anomalies
     }
     return verdict(facts, *sorted_out(findings, chances))
 

@@ -26,7 +26,7 @@ from fencepost.harness.verdict import Facts, Verdict
 
 
 def _rule(guarantee: str, anomaly: str, tested: str) -> Rule:
-    return Rule(checker="storage", guarantee=guarantee, anomaly=anomaly, tested=tested)
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested)
 
 
 TWICE: Final = _rule(

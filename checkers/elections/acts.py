@@ -18,7 +18,6 @@ from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 RESIGNED: Final = Rule(
-    checker="election",
     guarantee="resign-ends-own-term",
     anomaly="deposed-by-stale-resign",
     tested="answered resignations that were sent when a later term had been granted",

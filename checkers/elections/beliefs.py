@@ -26,7 +26,6 @@ OBSERVED_BY_MODE: Final = {
     "leader": "fresh-from-leader",
 }
 WENT_BACK: Final = NothingOlder(
-    checker="election",
     guarantee="session-order",
     anomaly="observed-term-went-back",
     tested="observations that showed another term than the one that their session knew",

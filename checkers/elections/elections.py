@@ -55,18 +55,15 @@ from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operatio
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, total
 
-CHECKER: Final = "election"
 #: How soon somebody must lead again, where the options do not say it.
 _WITHIN: Final = "10s"
 
 ACTED: Final = Rule(
-    checker=CHECKER,
     guarantee="one-acting-leader",
     anomaly="acted-after-its-term",
     tested="acts that were sent, or still open, when a later term had been granted",
 )
 TERM_BACK: Final = NothingOlder(
-    checker=CHECKER,
     guarantee="terms-grow",
     anomaly="term-went-back",
     tested="terms that were asked for after another one was granted",
@@ -85,16 +82,10 @@ TWICE: Final = GivenOnce(
     ),
 )
 BELIEVERS: Final = Rule(
-    checker=CHECKER,
-    guarantee="one-believed-leader",
-    anomaly="two-believers",
-    tested="terms that were granted after another one",
+    guarantee="one-believed-leader", anomaly="two-believers", tested="terms that were granted after another one"
 )
 LOST_ACT: Final = Rule(
-    checker=CHECKER,
-    guarantee=KEPT,
-    anomaly="lost-act",
-    tested="acknowledged acts that a strong read after healing had to show",
+    guarantee=KEPT, anomaly="lost-act", tested="acknowledged acts that a strong read after healing had to show"
 )
 UNSURE: Final = Rule(
     guarantee="linearizable",
@@ -102,7 +93,6 @@ UNSURE: Final = Rule(
     tested="questions of leaders who leads, by a current read right after their election",
 )
 WON_LATE: Final = Rule(
-    checker="election",
     guarantee="unknown-campaign-is-settled",
     anomaly="won-after-settled",
     tested="campaigns without a known outcome after which somebody asked by a current read who leads",
@@ -114,7 +104,6 @@ UNEXPLAINED: Final = Rule(
     lacks="every leader was a known one",
 )
 NO_LEADER: Final = Rule(
-    checker="election",
     guarantee="somebody-leads-again",
     anomaly="no-leader",
     tested="faults after which somebody led again, or had the time to",

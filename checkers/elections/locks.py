@@ -28,7 +28,6 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 FENCED: Final = "fenced-lock"
 UNFENCED: Final = "lock-mutual-exclusion"
 LOST: Final = Rule(
-    checker="lock",
     guarantee=FENCED,
     anomaly="lost-update",
     tested="acknowledged critical sections whose element a strong read after healing had to show",

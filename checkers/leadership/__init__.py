@@ -62,10 +62,8 @@ from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import ACTED, ASKED, FENCED, SERVED, STALE_ANSWERS, UNKNOWN, Figures
 from fencepost.harness.verdict.guarantee import anomaly_count
 
-CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
 STALE: Final = Rule(
-    checker=CHECKER,
     guarantee="linearizable",
     anomaly="stale-answer-by-superseded-leader",
     tested="fresh reads that reached a superseded leader after a newer write was acknowledged",
@@ -167,7 +165,7 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     beside = f"; held against {facts.read_guarantee}: {stale}" if acts.stale else ""
     tested = "changes that reached a superseded leader"
     chances = {
-        Rule(checker=CHECKER, guarantee=NO_ACT, anomaly=name, tested=tested, lacks=acts.lacks[name]): len(own)
+        Rule(guarantee=NO_ACT, anomaly=name, tested=tested, lacks=acts.lacks[name]): len(own)
         for name, own in acts.chances.items()
     }
     return verdict(
@@ -310,7 +308,6 @@ def _placed(write: Operation) -> str:
 
 
 OTHER_SIZE: Final = Rule(
-    checker=CHECKER,
     guarantee="groups-keep-their-size",
     anomaly="other-group-size",
     tested="starts of a server, or changes of members, after which it told the size of its group",
@@ -429,10 +426,7 @@ def _since(*, changed: bool) -> str:
 
 
 TWO_LEADERS: Final = Rule(
-    checker=CHECKER,
-    guarantee="one-leader-per-epoch",
-    anomaly="two-leaders-in-one-epoch",
-    tested="epochs that a node said it led",
+    guarantee="one-leader-per-epoch", anomaly="two-leaders-in-one-epoch", tested="epochs that a node said it led"
 )
 
 

@@ -35,7 +35,6 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tallies
 
 STALE: Final = Rule(
-    checker="freshness",
     guarantee="linearizable",
     anomaly="stale-read",
     tested="answered reads whose key had a newer write acknowledged through another node",

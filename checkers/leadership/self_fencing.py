@@ -38,7 +38,6 @@ from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 GUARANTEE: Final = "leader-self-fencing"
 FAILED: Final = Rule(
-    checker="leadership",
     guarantee=GUARANTEE,
     anomaly="self-fencing-failed",
     tested="times that a cut-off leader was asked whether it leads, later than its limit",

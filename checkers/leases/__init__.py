@@ -45,7 +45,7 @@ from fencepost.harness.verdict.guarantee import anomaly_count
 
 
 def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(checker="lease", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
 
 
 LIVES: Final = _rule(

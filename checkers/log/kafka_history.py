@@ -60,8 +60,7 @@ _LACKS: Final = {
     "int-nonmonotonic-send": "no operation sent two records to one key whose offsets were told",
 }
 _RULES: Final = [
-    Rule(checker="kafka-log", guarantee="log-consistency", anomaly=name, tested=EXPOSURE_OF, lacks=lacks)
-    for name, lacks in _LACKS.items()
+    Rule(guarantee="log-consistency", anomaly=name, tested=EXPOSURE_OF, lacks=lacks) for name, lacks in _LACKS.items()
 ]
 _ENDLESS: Final = 2**63
 _MOVES: Final = frozenset({"send", "poll", "txn"})

@@ -51,11 +51,7 @@ from fencepost.harness.verdict.figures import (
 
 _TESTED: Final = "operations asked of a superseded partition leader"
 LOST_APPEND: Final = Rule(
-    checker="zombie-brokers",
-    guarantee=ZOMBIE,
-    anomaly=LOST,
-    tested=_TESTED,
-    lacks="no append was sent to a superseded partition leader",
+    guarantee=ZOMBIE, anomaly=LOST, tested=_TESTED, lacks="no append was sent to a superseded partition leader"
 )
 VANISHED_READ: Final = Rule(
     guarantee=ZOMBIE, anomaly=VANISHED, tested=_TESTED, lacks="no superseded partition leader answered a poll"

@@ -20,7 +20,7 @@ from fencepost.harness.history import History, Operation, Outcome
 
 
 def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(checker="group-membership", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
 
 
 DUPLICATE: Final = _rule(

@@ -68,9 +68,8 @@ def chance(name: str, answers: str, others: str = "") -> Chance:
 
 def rules_of(kind: "Kind", objects: Mapping[str | None, Sequence[Operation]]) -> dict[Rule, int]:
     """The rules, each with its chances in the operations on all objects."""
-    name = kind.name.partition(":")[0]
     return {
-        Rule(checker=name, guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
+        Rule(guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
             each.count(own) for own in objects.values()
         )
         for each in kind.rules

@@ -26,7 +26,6 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
 RULE: Final = Rule(
-    checker="user-model",
     guarantee=GUARANTEE,
     anomaly=NON_LINEARIZABLE,
     tested="ok operations with another before or behind them",

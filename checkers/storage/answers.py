@@ -27,12 +27,7 @@ def _twice(first: Statement, second: Statement) -> Iterable[str]:
 
 #: Every id that was generated is a new one.
 UNIQUE_IDS: Final = GivenOnce(
-    checker="unique-ids",
-    guarantee="unique-ids",
-    anomaly="duplicate-id",
-    tested="ids after the first one",
-    view=_ids,
-    steps=_twice,
+    guarantee="unique-ids", anomaly="duplicate-id", tested="ids after the first one", view=_ids, steps=_twice
 )
 
 
@@ -50,12 +45,7 @@ def _differ(first: Statement, second: Statement) -> Iterable[str]:
 
 
 _TOTALS: Final = Agree(
-    checker="bank-totals",
-    guarantee="snapshot-totals",
-    anomaly="wrong-total",
-    tested="reads after the first one",
-    view=_totals,
-    steps=_differ,
+    guarantee="snapshot-totals", anomaly="wrong-total", tested="reads after the first one", view=_totals, steps=_differ
 )
 
 

@@ -57,7 +57,6 @@ TWO_VALUES: Final = _rule("two-values", "answers", "no answer names the position
 NOWHERE: Final = _rule("value-from-nowhere", TWO_VALUES.tested, TWO_VALUES.lacks)
 ORDER: Final = _rule("write-order", "writes after the first one", "no two writes were acknowledged with a position")
 RENUMBERED: Final = Rule(
-    checker="freshness",
     guarantee="write-positions-agree",
     anomaly="renumbered-write",
     tested="reads that name the position of a write whose acknowledgement named it",

@@ -24,7 +24,6 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 GUARANTEE: Final = "no-lost-acknowledged-writes"
 READS: Final = frozenset({"members", "read-all"})
 LOST: Final = Rule(
-    checker="set",
     guarantee=GUARANTEE,
     anomaly="lost-write",
     tested="acknowledged elements that something disturbed, and that a strong read after healing had to show",

@@ -220,7 +220,7 @@ def _of(question: _Question, case: Case) -> list[Finding]:
 def _verdict(question: _Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
     exposed = rows(question.exposure(case))
     chances = {
-        Rule(checker="watch", guarantee=question.guarantee, anomaly=name, tested=question.tested): (
+        Rule(guarantee=question.guarantee, anomaly=name, tested=question.tested): (
             exposed if count is None else count(case)
         )
         for name, count in question.anomalies.items()

@@ -266,16 +266,19 @@ def _fault(name: str) -> "FaultKind":
 
 def checkers() -> dict[str, Checker]:
     """Every checker of runs by its registry key, without those of broken plug-ins."""
-    return dict(_usable(CHECKERS, checker))
+    return dict(_usable(CHECKERS, lambda name: _load("checker", name, CHECKERS)))
 
 
 def checker(name: str) -> Checker:
-    """The checker of this registry key; raises UsageError."""
-    if name in OBJECTS:
-        return cast(Checker, offers.attribute(FILE_CHECKERS[name])(name))
-    if name in FILE_CHECKERS:
-        return cast(Checker, offers.attribute(FILE_CHECKERS[name]))
-    return cast(Checker, _load("checker", name, CHECKERS))
+    """The checker of this registry key, whose verdicts bear its name; raises UsageError."""
+    if name not in FILE_CHECKERS:
+        return _named(name, _load("checker", name, CHECKERS))
+    check = offers.attribute(FILE_CHECKERS[name])
+    return _named(name, check(name) if name in OBJECTS else check)
+
+
+def _named(name: str, check: Checker) -> Checker:
+    return lambda history, facts: [msgspec.structs.replace(v, checker=name) for v in check(history, facts)]
 
 
 def guarantees_of(checkers: Iterable[str]) -> list[Guarantee]:
@@ -284,7 +287,7 @@ def guarantees_of(checkers: Iterable[str]) -> list[Guarantee]:
     for name in (name for name in checkers if CHECKERS.offer(name)):
         # What a broken one says of itself is told when it is to judge.
         with contextlib.suppress(UsageError):
-            stated.append(getattr(checker(name), "guarantee", None))
+            stated.append(getattr(_load("checker", name, CHECKERS), "guarantee", None))
     return [guarantee for guarantee in stated if isinstance(guarantee, Guarantee)]
 
 
@@ -292,7 +295,8 @@ def checker_of_model(name: str, model: Any = None) -> Checker:
     """What judges histories by this model, else by the one that a plug-in offers under the name; raises UsageError."""
     model = _load("model", name, MODELS) if model is None else model
     judge, checked = (offers.attribute(f"fencepost.checkers.objects.user_objects:{f}") for f in ("judge", "checked"))
-    return functools.partial(judge, name, checked(name, model() if isinstance(model, type) else model))
+    asked = checked(name, model() if isinstance(model, type) else model)
+    return _named("user-model", functools.partial(judge, name, asked))
 
 
 def derive() -> Deriver:

@@ -28,7 +28,6 @@ from fencepost.harness.verdict import Facts, Verdict
 
 _GIVEN_UP: Final = frozenset(GaveUp)
 LATE: Final = Rule(
-    checker="late-effects",
     guarantee="serial-reads-settle",
     anomaly="late-effect",
     tested="writes that their server gave up, that a serial read did not show, and that were looked for again",

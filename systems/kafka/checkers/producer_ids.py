@@ -14,7 +14,6 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tallies
 
 TWICE: Final = GivenOnce(
-    checker="producer-ids",
     guarantee="unique-producer-ids",
     anomaly="producer-id-given-twice",
     tested="ids given out",

@@ -33,7 +33,6 @@ from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 STAY: Final = "topics-stay-dropped"
 KEEP: Final = "topics-keep-records"
 BACK: Final = Rule(
-    checker="topics",
     guarantee=STAY,
     anomaly="dropped-topic-is-back",
     tested="names that were dropped for good, and that every node was asked for",
@@ -52,7 +51,6 @@ GONE: Final = Rule(
     lacks="no topic was left ten seconds before every node was asked",
 )
 LOST: Final = Rule(
-    checker="topics",
     guarantee=KEEP,
     anomaly="lost-record",
     tested="acknowledged records that no drop can have taken away, of topics that were read to their end",

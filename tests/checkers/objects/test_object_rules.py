@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.objects.judging import checker_of, judge
+from fencepost.checkers.objects.judging import judge
 from fencepost.checkers.objects.kind import NON_LINEARIZABLE
 from fencepost.checkers.objects.models import MODELS, model_of
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 from tests.checkers.build import Tale, assert_each_had_a_chance
 from tests.checkers.objects.object_twins import TWINS
@@ -57,7 +58,7 @@ def verdict_on(checker: str, calls: list[tuple[str, Any, Any]], *, overlap: bool
         begin = 10 * (i - 1) + 1 if overlap and after == 1 else 10 * i
         at = (begin, 10 * i + (30 if overlap and after == 2 else 5))
         tale.op(f, "x", value, result=result, at=at)
-    return checker_of(checker)(tale.history(), FACTS)[0]
+    return registry.checker(checker)(tale.history(), FACTS)[0]
 
 
 @pytest.mark.parametrize("anomaly", PLANTS)

@@ -39,14 +39,12 @@ from fencepost.systems.kafka.facts.replicas import (
 )
 
 INELIGIBLE: Final = Rule(
-    checker="brokers",
     guarantee="leaders-are-eligible",
     anomaly="ineligible-leader",
     tested="elections while a replica was neither in sync nor eligible",
     lacks="no partition got a leader while one of its replicas was neither in sync nor eligible",
 )
 DROPPED: Final = Rule(
-    checker="brokers",
     guarantee="eligible-replicas-kept",
     anomaly="dropped-eligible",
     tested="replicas that may have every record, while fewer are in sync than appends need",

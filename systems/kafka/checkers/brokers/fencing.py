@@ -29,13 +29,11 @@ from fencepost.harness.verdict.figures import Rows, Traced, most, tally
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
 
 NOT_FENCED: Final = Rule(
-    checker="brokers",
     guarantee="broker-fenced-in-time",
     anomaly="broker-not-fenced",
     tested="times that an online broker reported to nobody for longer than its session, under one controller",
 )
 SERVED: Final = Rule(
-    checker="brokers",
     guarantee="broker-self-fencing",
     anomaly="served-without-controller",
     tested="operations asked of a broker that had reached no controller for longer than its session",

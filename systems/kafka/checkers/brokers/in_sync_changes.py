@@ -25,7 +25,6 @@ from fencepost.systems.kafka.facts.replicas import partition_steps
 
 _NO_LOG: Final = "no log with the states of partitions was kept"
 UNLOGGED: Final = Rule(
-    checker="brokers",
     guarantee="in-sync-changes-are-kept",
     anomaly="unlogged-in-sync-change",
     tested="changes of in-sync replicas that a controller acknowledged to a leader",

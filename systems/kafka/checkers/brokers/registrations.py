@@ -34,7 +34,7 @@ from fencepost.systems.kafka.facts.replicas import SAME_LEADER, Partitions, Part
 
 
 def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(checker="brokers", guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
 
 
 _BESIDE: Final = "no broker was fenced or in its controlled shutdown when a partition changed"

@@ -34,7 +34,6 @@ from fencepost.harness.verdict.figures import Traced, most, tally
 
 CONTROLLED: Final = "controlled-shutdown"
 NO_LEAVE: Final = Rule(
-    checker="brokers",
     guarantee=CONTROLLED,
     anomaly="ended-without-leave",
     tested="brokers that ended by a controlled shutdown",
@@ -42,7 +41,6 @@ NO_LEAVE: Final = Rule(
 )
 UNAVAILABLE, IN_RESTART = (
     Rule(
-        checker="brokers",
         guarantee=guarantee,
         anomaly=anomaly,
         tested=f"appends asked for while a broker was {state}",

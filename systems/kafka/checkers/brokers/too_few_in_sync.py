@@ -31,7 +31,6 @@ from fencepost.systems.kafka.checkers.brokers.in_sync_changes import KeptInSync
 from fencepost.systems.kafka.names import LOG_TOPIC
 
 TOO_FEW: Final = Rule(
-    checker="brokers",
     guarantee="appends-need-replicas",
     anomaly="acknowledged-with-too-few",
     tested="appends asked of a leader that had too few replicas in sync",

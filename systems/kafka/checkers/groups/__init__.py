@@ -27,7 +27,6 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import ConsumerGroup, completed_ns, groups_of
 
-CHECKER: Final = "consumer-groups"
 #: What a coordinator says to a member that may not commit.
 _REFUSED: Final = frozenset({"illegal-generation", "unknown-member-id", "rebalance-in-progress"})
 
@@ -73,31 +72,25 @@ def _shown(groups: Sequence[ConsumerGroup], reads: Sequence[Operation]) -> Itera
 
 
 LOST: Final = NothingOlder(
-    checker=CHECKER,
     guarantee="group-commits-durable",
     anomaly="lost-offset",
     tested="acknowledged commits that something disturbed, of groups that were read at the end",
     lacks="no fault touched a broker after a commit was sent",
     steps=_overtaken,
 )
-PHANTOM: Final = Rule(
-    checker=CHECKER, guarantee="group-commits-durable", anomaly="phantom-offset", tested="reads of an offset"
-)
+PHANTOM: Final = Rule(guarantee="group-commits-durable", anomaly="phantom-offset", tested="reads of an offset")
 STALE: Final = NothingOlder(
-    checker=CHECKER,
     guarantee="group-offsets-fresh",
     anomaly="stale-offset",
     tested="reads of an offset after a commit had been acknowledged",
     steps=_overtaken,
 )
 ACCEPTED: Final = Rule(
-    checker=CHECKER,
     guarantee="group-generations-fence",
     anomaly="stale-generation-committed",
     tested="commits by members of a generation that were sent after a later one had begun",
 )
 WENT_BACK: Final = NothingOlder(
-    checker=CHECKER,
     guarantee="group-one-owner",
     anomaly="generation-went-back",
     tested="joins after another one of the group",
@@ -108,7 +101,6 @@ WENT_BACK: Final = NothingOlder(
     ),
 )
 TWO_OWNERS: Final = GivenOnce(
-    checker=CHECKER,
     guarantee="group-one-owner",
     anomaly="two-owners-of-a-share",
     tested="joins after another one of the group",

@@ -8,12 +8,12 @@ from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.outcomes import UNTOUCHED, disturbed, unread
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, Sight, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.view import Sight, TransactionsView
 
 _ONCE: Final = "transforms-exactly-once"
 DISTURBED: Final = "transactions that read an input, and that something disturbed"
 TWICE, AHEAD, MISSING = (
-    Rule(checker=CHECKER, guarantee=_ONCE, anomaly=anomaly, tested=DISTURBED, lacks="no input was read")
+    Rule(guarantee=_ONCE, anomaly=anomaly, tested=DISTURBED, lacks="no input was read")
     for anomaly in ("repeated-transform", "uncounted-transform", "missing-transform")
 )
 

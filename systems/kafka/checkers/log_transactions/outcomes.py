@@ -10,7 +10,6 @@ from fencepost.checkers.violations.finding import Doubt, Finding, by
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.log_transactions.view import (
-    CHECKER,
     LogTransaction,
     PartitionLog,
     Sight,
@@ -19,7 +18,6 @@ from fencepost.systems.kafka.checkers.log_transactions.view import (
 
 UNTOUCHED: Final = "no fault touched a broker after a transaction was begun"
 TORN: Final = Rule(
-    checker=CHECKER,
     guarantee="transactions-atomic",
     anomaly="torn-transaction",
     tested="transactions over several partitions that something disturbed",
@@ -29,7 +27,6 @@ DOUBLED: Final = Rule(
     guarantee="transactions-atomic", anomaly="doubled-record", tested="records that a committed read showed"
 )
 LOST: Final = Survives(
-    checker=CHECKER,
     guarantee="transactions-durable",
     anomaly="lost-transaction",
     tested="acknowledged commits that something disturbed",
@@ -39,7 +36,6 @@ VANISHED: Final = Rule(
     guarantee="transactions-durable", anomaly="vanished-record", tested="records that a committed read showed early"
 )
 ABORTED_READ: Final = Rule(
-    checker=CHECKER,
     guarantee="aborted-transactions-hidden",
     anomaly="aborted-read",
     tested="transactions that were not committed, and whose records committed reads passed over",

@@ -10,7 +10,7 @@ from fencepost.checkers.violations.finding import Doubt, Finding, by, duration
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
-from fencepost.systems.kafka.checkers.log_transactions.view import CHECKER, PartitionLog, TransactionsView
+from fencepost.systems.kafka.checkers.log_transactions.view import PartitionLog, TransactionsView
 
 
 def _reused(before: Statement, begin: Statement) -> Iterator[str]:
@@ -21,7 +21,6 @@ def _reused(before: Statement, begin: Statement) -> Iterator[str]:
 
 
 COMMITTED: Final = Rule(
-    checker=CHECKER,
     guarantee="transactional-producers-fenced",
     anomaly="fenced-commit",
     tested="commits that a producer was to ask for after a later one of its name had begun",
@@ -34,7 +33,6 @@ TOKEN: Final = NothingOlder(
     steps=_reused,
 )
 HANGS: Final = Rule(
-    checker=CHECKER,
     guarantee="no-hanging-transactions",
     anomaly="hanging-transaction",
     tested="transactions that their producer left without knowing their end",

@@ -10,7 +10,6 @@ from fencepost.checkers.derived.positions import by_key
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.systems.kafka.checkers.groups.members import completed_ns
 
-CHECKER: Final = "log-transactions"
 _TRANSACTIONS: Final = frozenset({"transact", "transform", "late-record"})
 #: Refusals before anything of a transaction was sent.
 _UNSENT: Final = frozenset({"no-producer", "no-input", "not-connected", "not-sent"})

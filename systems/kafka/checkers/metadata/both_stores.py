@@ -40,7 +40,6 @@ from fencepost.systems.kafka.facts.controllers import COPIED, committed
 
 MISSING, LEFT, OLD = _RULES = [
     Rule(
-        checker="both-stores",
         guarantee="both-stores-agree",
         anomaly=f"{how}-in-zookeeper",
         tested="objects that were compared",

@@ -17,7 +17,6 @@ from fencepost.harness.verdict.figures import Rows, Traced, tally
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
 DIFFER: Final = Rule(
-    checker="metadata",
     guarantee="metadata-converges",
     anomaly="final-answers-differ",
     tested="settings and names that several nodes were asked for in the final phase, and answered",

@@ -30,14 +30,12 @@ from fencepost.systems.kafka.facts.controllers import committed
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 LEFT_BEHIND: Final = Rule(
-    checker="dual-write",
     guarantee="zookeeper-keeps-up",
     anomaly="left-behind",
     tested="changes that KRaft acknowledged ten seconds before the end or earlier",
     lacks="KRaft acknowledged no change ten seconds before the end",
 )
 LOST: Final = Survives(
-    checker="dual-write",
     guarantee="zookeeper-keeps-up",
     anomaly="lost-in-roll-back",
     tested="topics that KRaft acknowledged before the roll-back",

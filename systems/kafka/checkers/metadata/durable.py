@@ -38,7 +38,6 @@ GUARANTEE: Final = "metadata-durable"
 PUBLISHED_NS: Final = 1_000_000_000
 LOST, CONTRADICT = (
     Rule(
-        checker="metadata",
         guarantee=GUARANTEE,
         anomaly=anomaly,
         tested="acknowledged changes that something disturbed, and that a later final view had to show",

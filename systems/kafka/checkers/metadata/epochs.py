@@ -14,7 +14,6 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tally
 
 WENT_BACK: Final = NothingOlder(
-    checker="metadata",
     guarantee="epochs-never-go-back",
     anomaly="epoch-went-back",
     tested="claims to lead by a server that had claimed before",

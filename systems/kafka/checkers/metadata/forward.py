@@ -34,7 +34,6 @@ def _steps(before: Statement, read: Statement) -> Iterator[str]:
 
 
 WENT_BACK: Final = NothingOlder(
-    checker="metadata",
     guarantee="metadata-forward",
     anomaly="view-went-back",
     tested="answered reads of a setting through a node that had shown a change of it before",

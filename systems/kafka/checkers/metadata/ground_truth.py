@@ -39,11 +39,8 @@ from fencepost.systems.kafka.checkers.metadata.durable import GUARANTEE as DURAB
 from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries, Placed
 from fencepost.systems.kafka.facts.controllers import electorates
 
-CHECKER: Final = "ground-truth"
 AGREES: Final = "metadata-log-agrees"
-DIFFER: Final = Rule(
-    checker=CHECKER, guarantee=AGREES, anomaly="logs-differ", tested="entries that several logs hold at one offset"
-)
+DIFFER: Final = Rule(guarantee=AGREES, anomaly="logs-differ", tested="entries that several logs hold at one offset")
 OVERWRITTEN: Final = Rule(
     guarantee=AGREES, anomaly="committed-overwritten", tested="acknowledged changes at whose offset another log has one"
 )
@@ -58,7 +55,6 @@ OUT_OF_ORDER: Final = NothingOlder(
     ),
 )
 LOST: Final = Survives(
-    checker=CHECKER,
     guarantee=DURABLE,
     anomaly="lost-acknowledged-change",
     tested="acknowledged changes that something disturbed, and that stand on disk",

@@ -43,7 +43,6 @@ from fencepost.systems.kafka.facts.controllers import (
 from fencepost.systems.kafka.figures import WRITES
 
 SKIPPED: Final = Rule(
-    checker="handover",
     guarantee="claims-in-order",
     anomaly="epoch-skipped",
     tested="elections and claims after the first one",
@@ -52,7 +51,6 @@ SKIPPED: Final = Rule(
 FELL: Final = Rule(guarantee="claims-in-order", anomaly="kraft-epoch-fell", tested="claims after the first one")
 OVERWRITTEN, STATE, WRITE = _LEFT = [
     Rule(
-        checker="handover",
         guarantee="zookeeper-is-left",
         anomaly=anomaly,
         tested="transactions that earlier controllers or brokers asked for after a claim",

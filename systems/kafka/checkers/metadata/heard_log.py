@@ -11,10 +11,8 @@ from fencepost.checkers.rules import Rule
 from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 
-CHECKER: Final = "metadata-listeners"
 ORDER: Final = "metadata-listener-order"
 MISSED: Final = Rule(
-    checker=CHECKER,
     guarantee=ORDER,
     anomaly="listener-missed-offset",
     tested="answers that told a listener of entries",

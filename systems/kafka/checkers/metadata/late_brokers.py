@@ -21,16 +21,13 @@ from fencepost.harness.verdict.figures import Traced, most
 from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
-CHECKER: Final = "partition-states"
 STALE: Final = Rule(
-    checker=CHECKER,
     guarantee="partition-states-fresh",
     anomaly="stale-partition-state",
     tested="answers asked for long after a leader had changed",
     lacks="no leader had changed long enough before an answer",
 )
 NOT_FENCED: Final = Rule(
-    checker=CHECKER,
     guarantee="stale-broker-is-fenced",
     anomaly="stale-broker-not-fenced",
     tested="answers of other brokers on whether one that had to be fenced by then was alive",

@@ -32,7 +32,6 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most
 from fencepost.systems.kafka.checkers.metadata.changes import UNTOUCHED, controller_risk
 from fencepost.systems.kafka.checkers.metadata.heard_log import (
-    CHECKER,
     FELL,
     MISSED,
     ORDER,
@@ -51,7 +50,6 @@ FROM_DISK: Final = Rule(
     guarantee=ORDER, anomaly="listener-differs-from-disk", tested="committed entries whose offset a disk holds"
 )
 NOT_HEARD: Final = Rule(
-    checker=CHECKER,
     guarantee="metadata-listener-complete",
     anomaly="change-not-heard",
     tested="acknowledged changes that something disturbed, and that a listener was told of",

@@ -27,7 +27,6 @@ from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.broker_view import NO_LEADER, broker_view
 from fencepost.systems.kafka.checkers.metadata.late_brokers import (
-    CHECKER,
     KnownEpochs,
     ViewAnswer,
     judge_fenced,
@@ -35,7 +34,6 @@ from fencepost.systems.kafka.checkers.metadata.late_brokers import (
 )
 
 TWO_LEADERS: Final = Agree(
-    checker=CHECKER,
     guarantee="partition-states-agree",
     anomaly="two-leaders-of-one-epoch",
     tested="answers that name a leader whose epoch another broker had named",
@@ -46,7 +44,6 @@ TWO_LEADERS: Final = Agree(
     ),
 )
 WENT_BACK: Final = NothingOlder(
-    checker=CHECKER,
     guarantee="partition-states-forward",
     anomaly="partition-state-went-back",
     tested="answers of a server that had answered before",
@@ -57,7 +54,6 @@ WENT_BACK: Final = NothingOlder(
     ),
 )
 DIFFER: Final = Rule(
-    checker=CHECKER,
     guarantee="partition-states-converge",
     anomaly="final-views-differ",
     tested="brokers whose last answers are compared",

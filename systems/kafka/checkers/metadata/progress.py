@@ -31,13 +31,9 @@ from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 #: A phase that began, or that was given up.
 _Wait = MigrationEvent | MigrationDelayEvent
 LATE: Final = Rule(
-    checker="progress",
-    guarantee="migration-goes-on",
-    anomaly="phase-late",
-    tested="phases of the migration that were waited for",
+    guarantee="migration-goes-on", anomaly="phase-late", tested="phases of the migration that were waited for"
 )
 LEFT_BEHIND: Final = Rule(
-    checker="progress",
     guarantee="brokers-keep-up",
     anomaly="left-behind",
     tested="final answers about settings that changed during the migration, ten seconds after the last fault",

@@ -41,7 +41,6 @@ from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment, FaultCost
 
 DISRUPTIVE: Final = Rule(
-    checker="rejoin",
     guarantee="no-disruptive-rejoin",
     anomaly="disruptive-rejoin",
     tested="voters that came back while another one led, untouched by faults",

@@ -28,14 +28,12 @@ from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, Metadat
 from fencepost.systems.kafka.facts.snapshots import Start, nodes_with_loaded_snapshots, starts_after_snapshots
 
 NOT_LOADED: Final = Rule(
-    checker="snapshots",
     guarantee="snapshots-are-loaded",
     anomaly="snapshot-not-loaded",
     tested="starts of servers that had saved a snapshot",
     lacks="no server that had saved a snapshot was started again",
 )
 CONTRADICTS: Final = Rule(
-    checker="snapshots",
     guarantee="snapshots-match-log",
     anomaly="snapshot-contradicts-log",
     tested="snapshots that a whole log could be replayed beside",

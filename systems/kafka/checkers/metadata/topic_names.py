@@ -30,7 +30,6 @@ from fencepost.systems.kafka.figures import Denied
 
 GUARANTEE: Final = "topic-names-linearizable"
 DENIED: Final = Rule(
-    checker="topic-names",
     guarantee=GUARANTEE,
     anomaly="denied-taken-name",
     tested="answers about a name that another process had certainly taken before they were asked for",

@@ -42,14 +42,12 @@ from fencepost.systems.kafka.facts.controllers import (
 )
 
 STAMP: Final = Rule(
-    checker="zombie-controllers",
     guarantee=NO_ACT,
     anomaly=STAMPED,
     tested="attempts of superseded controllers to act as controllers",
     lacks="no write of a superseded controller that checks its epoch came as far as ZooKeeper",
 )
 UNFENCED: Final = Rule(
-    checker="zombie-controllers",
     guarantee="client-changes-are-fenced",
     anomaly="unfenced-change",
     tested="changes that superseded controllers made for clients",
