@@ -18,8 +18,8 @@ import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.derived.positions import weak_reads
-from fencepost.checkers.rules import NothingOlder, Rule, Statement, verdict
-from fencepost.checkers.storage.sets import SetHistory, counted_in
+from fencepost.checkers.rules import NothingOlder, Rule, Statement, sorted_out, verdict
+from fencepost.checkers.storage.sets import SetHistory, chances_by_reads, counted_in
 from fencepost.checkers.violations.finding import Doubt, Finding, seconds
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
@@ -109,7 +109,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     return [
         verdict(
             facts,
-            LOST.here(guarantee=third.rule.name, lacks=weak).tally(lost, () if weak else exposed),
+            *sorted_out(
+                lost,
+                {
+                    LOST.here(guarantee=third.rule.name, lacks=weak): () if weak else exposed,
+                    **chances_by_reads(sets, weak),
+                },
+            ),
             order,
             third,
             doubt=_doubt(weak, sets),

@@ -35,15 +35,18 @@ from fencepost.harness.verdict.figures import Traced, tallies, tally
 
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
-#: As `register_anomalies` names them: an exposed read could have shown any of the first three, a cas any of the others.
-_OF_READS: Final = [
-    Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks="no read could have been caught out")
-    for name in ("stale-read", "lost-write", "phantom-read")
-]
-_OF_SWAPS: Final = [
-    Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks="no compare-and-set could have been caught out")
-    for name in ("cas-stale-read", "cas-lost-update")
-]
+#: As `register_anomalies` names them: what an exposed read could have shown, what a cas, and what any of the two.
+_OF_READS, _OF_SWAPS, _OF_ANY = (
+    [
+        Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks=f"no {what} could have been caught out")
+        for name in names
+    ]
+    for what, names in (
+        ("read", ("stale-read", "lost-write", "phantom-read")),
+        ("compare-and-set", ("cas-stale-read", "cas-lost-update", "cas-phantom-read")),
+        ("answer", ("non-linearizable",)),
+    )
+)
 
 
 def _read(op: Operation) -> None:
@@ -79,7 +82,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     """Judge encoded operations, as `check` says; `operations_of` returns at least those of these keys, in order."""
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
-        return verdict(facts, *sorted_out((), dict.fromkeys((*_OF_READS, *_OF_SWAPS), 0)), doubt=nothing)
+        return verdict(facts, *sorted_out((), dict.fromkeys((*_OF_READS, *_OF_SWAPS, *_OF_ANY), 0)), doubt=nothing)
     started = time.monotonic()
     results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
@@ -104,6 +107,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     chances = {
         **dict.fromkeys(_OF_READS, int(np.count_nonzero(columns.f[places] == READ))),
         **dict.fromkeys(_OF_SWAPS, int(np.count_nonzero(columns.f[places] == CAS))),
+        **dict.fromkeys(_OF_ANY, len(places)),
     }
     return verdict(
         facts,

@@ -60,16 +60,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     due = [add for one in sets for add in one.exposed()]
     at_risk = rows(add for add in due if risk.runs(add))
     undue = "" if due else "no acknowledged element was due in a strong read after healing"
-    unseen = "" if any(one.seen_before_the_last() for one in sets) else "no strong read came after one with elements"
-    chances = {
-        LOST.here(lacks=weak or undue): len(at_risk),
-        VANISHED.here(lacks=weak or unseen): sum(one.seen_before_the_last(risk) for one in sets),
-        PHANTOM.here(lacks=weak): sum(one.seen() for one in sets),
-    }
+    chances = {LOST.here(lacks=weak or undue): 0 if weak else len(at_risk), **chances_by_reads(sets, weak, risk)}
     return [
         verdict(
             facts,
-            *sorted_out(findings, dict.fromkeys(chances, 0) if weak else chances),
+            *sorted_out(findings, chances),
             doubt=_doubt(weak, sets, history.healed_ns),
             exposed=at_risk,
             figures=numbers_of(counted_in(sets)),
@@ -86,6 +81,15 @@ def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Do
         return None
     why = "the run never healed" if healed_ns is None else "none was answered"
     return Doubt(Cause.UNDECIDED, f"no strong read after healing: {why}")
+
+
+def chances_by_reads(sets: Sequence["SetHistory"], weak: str, risk: Risk | None = None) -> dict[Rule, int]:
+    """The rules about what strong reads show, with their chances: none where reads are `weak`."""
+    unseen = "" if any(one.seen_before_the_last() for one in sets) else "no strong read came after one with elements"
+    return {
+        VANISHED.here(lacks=weak or unseen): 0 if weak else sum(one.seen_before_the_last(risk) for one in sets),
+        PHANTOM.here(lacks=weak): 0 if weak else sum(one.seen() for one in sets),
+    }
 
 
 def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
