@@ -83,6 +83,7 @@ class WatchOptions(Options, frozen=True, kw_only=True):
     transactions: Annotated[
         Literal["on", "off"], about("whether some changes are transactions, of two keys that are never deleted")
     ] = "on"
+    listeners_per_node: Annotated[int, about("listeners on each node", least=1, most=1000)] = 1
     writers_per_node: Annotated[int, about("workers per node that change keys", least=1, most=1000)] = 3
     change_timeout: Annotated[Duration, about("a change is given up after this long", above=0)] = seconds(1.5)
     wait: Annotated[Duration, about("a listener waits this long for reports", above=0)] = seconds(0.1)
@@ -143,11 +144,11 @@ class WatchWorkload(Workload[WatchOptions]):
         return Keys(PAIR)
 
     def workers(self, options: WatchOptions, node_count: int) -> int:
-        return node_count * (1 + options.writers_per_node)
+        return node_count * (options.listeners_per_node + options.writers_per_node)
 
     def timeout_s(self, options: WatchOptions, node_count: int, worker: int, patient_s: float) -> float:
         # A write that waits for a leader that was cut off would block its writer for longer than an election takes.
-        return patient_s if worker < node_count else options.change_timeout.seconds
+        return patient_s if worker < node_count * options.listeners_per_node else options.change_timeout.seconds
 
     def generator(self, options: WatchOptions, node_count: int) -> Generator:
         traffic = Traffic(
@@ -157,14 +158,19 @@ class WatchWorkload(Workload[WatchOptions]):
             compact_every_ns=_period_ns(options.compact_every),
         )
         return reserve(
-            (node_count, self._listen(options, again_every_ns=_period_ns(options.again_every))),
+            (
+                node_count * options.listeners_per_node,
+                self._listen(options, again_every_ns=_period_ns(options.again_every)),
+            ),
             (node_count * options.writers_per_node, at_rate(options.rate, traffic)),
         )
 
     def final_generator(self, options: WatchOptions, node_count: int) -> Generator:
         # Writers have never listened: the first one of each node becomes a new listener, for all history that is left.
-        writers = range(node_count, 2 * node_count)
-        listeners = 2 * node_count if options.resume == "on" else node_count
+        listeners = node_count * options.listeners_per_node
+        writers = range(listeners, listeners + node_count)
+        if options.resume == "on":
+            listeners += node_count
         # Negative numbers, which the load never writes.
         last = numbered(lambda number: Offer("put", options.deletable[0], -number))
         written = on_workers(writers, Remembered(memory=self._memory, inner=until_ok(limit(1, last))))

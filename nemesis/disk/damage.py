@@ -1,8 +1,9 @@
 """One file of a stopped server damaged: bits flipped, the end cut off, or the tail zeroed; then the server is started.
 
-It takes part only when it is named in the plan, since it breaks a promise that every server relies on: that a disk
-returns what was written. The run's seed decides which of the files that fit `files=` is damaged, and where. The proof
-names the file, the place, and the hashes before and after; the detail `damaged` lists the files, as "node:path".
+It breaks a promise that every server relies on, that a disk returns what was written: so it keeps to one minority of
+the voters for the whole run, unless the plan says otherwise. The run's seed decides which of the files that fit
+`files=` is damaged, and where. The proof names the file, the place, and the hashes before and after; the detail
+`damaged` lists the files, as "node:path".
 
 Healing looks at what the server did with the damaged file. If the server refused it and ended, the files are put back
 as they were. If the server serves with it, the file is the server's own by now and stays.
@@ -61,7 +62,8 @@ class DamageFiles(FaultKind):
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = DamageOptions(for_=seconds(3))
     holds = frozenset({"process", "disk"})
-    for_all = ()
+    #: One node, the same for the whole run and the same that loses power.
+    for_all = ("damage:one:kind=flip", "damage:one:kind=tail", "damage:one:kind=truncate")
     draws = True
     needs = frozenset({Need.FILES})
 

@@ -37,8 +37,8 @@ class PowerLoss(FaultKind):
     default_target = "all"
     options = PowerLossOptions(for_=seconds(1))
     holds = frozenset({"process", "disk"})
-    #: Not part of `all`: it destroys data, and not every system promises to survive that on all nodes at once.
-    for_all = ()
+    #: Of all nodes at once not every system promises to survive it; of one, the same for the whole run, each does.
+    for_all = ("power-loss:one",)
     needs = frozenset({Need.FILES})
 
     def effects(self, spec: FaultSpec) -> Effects:

@@ -20,10 +20,10 @@ KINDS: list[tuple[str, dict[str, str]]] = [
     ("history", {}),
     ("history", {"compact_every": "400ms"}),
     ("history", {"bookmarks": "off", "resume": "off", "again_every": "never"}),
-    ("history", {"begin": "any", "again_every": "500ms"}),
+    ("history", {"begin": "any", "again_every": "500ms", "listeners_per_node": "8"}),
     ("session", {}),
     ("session", {"watches": "one-shot"}),
-    ("merged", {}),
+    ("merged", {"listeners_per_node": "8"}),
 ]
 
 
