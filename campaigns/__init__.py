@@ -21,11 +21,15 @@ COMMANDS: Final = {
     "gate": ("fencepost.campaigns.commands.gate", "Decide whether a candidate meets a policy.", "Many runs"),
     "museum": ("fencepost.campaigns.museum.command", "Bring published bugs up again, with controls.", "Many runs"),
     "replay": (
-        "fencepost.campaigns.commands.replay",
+        "fencepost.campaigns.replay.replaying",
         "Run recorded faults again and count how often it breaks.",
         "Run",
     ),
-    "shrink": ("fencepost.campaigns.commands.shrink", "Find a smaller plan that still shows the violation.", "Run"),
+    "shrink": (
+        "fencepost.campaigns.replay.shrink_command",
+        "Find a smaller plan that still shows the violation.",
+        "Run",
+    ),
 }
 #: Commands below `fencepost conformance`.
 CONFORMANCE: Final = {

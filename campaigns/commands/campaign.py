@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.night.cells import cells_of, shard_of
 from fencepost.campaigns.night.documents import PAGE, document, write_documents
 from fencepost.campaigns.night.file import Campaign, read_campaign
@@ -18,10 +18,8 @@ from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.session import NIGHTS, NightWishes
 from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
-from fencepost.harness.base.errors import UsageError, command_line
-from fencepost.harness.base.offers import plugin_paths
-from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, jobs_or_auto, seed_or_drawn
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue, read_known_issues
 
@@ -51,7 +49,6 @@ def run_night(path: Path, wishes: NightWishes, *, resume: bool, as_json: bool) -
         checked=checked,
         cells=shard_of(checked.cells, wishes.shard, wishes.shards),
         issues=_known_issues(campaign),
-        page=PAGE,
     )
     folder, _ = carry_out(strategy, wishes, resume=resume)
     night = read_night(folder)
@@ -103,32 +100,6 @@ def _say(night: Night, result: NightOutcome, folder: Path, *, as_json: bool) -> 
         sys.stderr.write(f"repeat with: {night.command}\n")
 
 
-def _wishes(
-    path: Path, results: Path, *, budget: str, jobs: str, shard: str, night: str, seed: int | None
-) -> NightWishes:
-    number, total = _shard(shard)
-    if night and not _NIGHT.fullmatch(night):
-        raise UsageError(f"--night {night!r}: expected letters, digits, '.', '_' and '-'", hint="such as 2026-11-25")
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
-    if not budget_s:
-        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
-    drawn = seed_or_drawn(seed)
-    again = ["campaign", str(path), "--budget", budget, "--seed", str(drawn)]
-    again += ["--jobs", jobs] * (jobs != "auto") + ["--shard", shard] * (total > 1)
-    again += ["--night", night] * bool(night)
-    again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
-    return NightWishes(
-        budget_s=budget_s,
-        seed=drawn,
-        results=results,
-        jobs=jobs_or_auto(jobs),
-        shard=number,
-        shards=total,
-        night=night,
-        command=command_line(*again),
-    )
-
-
 def _shard(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
     if match is None or int(match[1]) > int(match[2]):
@@ -138,20 +109,6 @@ def _shard(text: str) -> tuple[int, int]:
 
 @click.command("campaign", cls=Documented, examples=EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=PathValue(), metavar="FILE | merge FOLDER...")
-@click.option(
-    "--budget",
-    default="1h",
-    show_default=True,
-    metavar="DURATION",
-    help="Time for all runs together. No run begins that would end later.",
-)
-@click.option(
-    "--jobs",
-    default="auto",
-    show_default=True,
-    metavar="NUMBER",
-    help="Runs side by side. auto: as many as fit processors and memory.",
-)
 @click.option(
     "--shard",
     default="1/1",
@@ -164,16 +121,10 @@ def _shard(text: str) -> tuple[int, int]:
     metavar="NAME",
     help="The name of the night, the same for all its shards. Default for shards: the UTC date of the noon before.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the newest unfinished night of FILE.")
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    metavar="NUMBER",
-    help="The seeds of all runs derive from it. Default: drawn.",
-)
-@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the nights. Default: results.")
-@click.option("--json", "as_json", is_flag=True, help="Print campaign.json on standard output instead of text.")
-def command(paths: tuple[Path, ...], results: Path, resume: bool, as_json: bool, **flags: Any) -> int:
+@night_options("night of FILE")
+def command(
+    paths: tuple[Path, ...], shard: str, night: str, resume: bool, as_json: bool, results: Path, **flags: Any
+) -> int:
     """Run a night of plans in a given time, or merge shards.
 
     FILE is a campaign: axes of plans, cells by hand, and canaries, which must be invalid. Its runs, its page and its
@@ -184,7 +135,12 @@ def command(paths: tuple[Path, ...], results: Path, resume: bool, as_json: bool,
     canary, coverage, a lost run, a required cell, a shard), 130 stopped twice, 254 refused before the start.
     """
     if str(paths[0]) == _MERGE:
-        return merge(paths[1:], results, flags["night"], as_json=as_json)
+        return merge(paths[1:], results, night, as_json=as_json)
     if len(paths) > 1:
         raise UsageError(f"one campaign file is carried out, and {len(paths)} paths were given")
-    return run_night(paths[0], _wishes(paths[0], results, **flags), resume=resume, as_json=as_json)
+    number, total = _shard(shard)
+    if night and not _NIGHT.fullmatch(night):
+        raise UsageError(f"--night {night!r}: expected letters, digits, '.', '_' and '-'", hint="such as 2026-11-25")
+    again = ["campaign", str(paths[0]), *["--shard", shard] * (total > 1), *["--night", night] * bool(night)]
+    wishes = wishes_of(again, results=results, shard=number, shards=total, night=night, **flags)
+    return run_night(paths[0], wishes, resume=resume, as_json=as_json)

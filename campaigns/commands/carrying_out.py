@@ -8,39 +8,37 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
 import click
+import msgspec
 
 from fencepost.campaigns.commands.night_table import NightTable
 from fencepost.campaigns.night.cells import CheckedCells, NightCell
-from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.documents import PAGE
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night
-from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.preparation import in_words, prepare, refuse_if_none_is_left
 from fencepost.campaigns.night.session import (
+    InFolder,
     NightSession,
     NightWishes,
     Watcher,
-    WriteDocuments,
     cells_within,
-    every_run,
     find_unfinished,
     id_of_night,
     new_folder,
     refuse_short_cells,
 )
 from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
-from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.offers import plugin_paths
+from fencepost.harness.base.quantities import counted, parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import PathValue, jobs_or_auto, seed_or_drawn
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue
-
-#: Which waiting runs are needed now, and who writes the night's files.
-InFolder: TypeAlias = tuple[Callable[[Night, WaitingRun], Demand], WriteDocuments]
+from fencepost.harness.plan.checked_plan import CheckedPlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +46,32 @@ class NightStrategy:
     """What a night runs: `cells` are those of `checked` that are of this shard; `page` is the file for people,
     relative to the night's folder.
 
-    `opened` is called with the night's folder, once it is known.
+    `opened` is called with the night's folder, once it is known, and with what says a line. `folder`: where it stands,
+    if every command goes on with the same one, each with a budget of its own.
     """
 
     name: str
     campaign: Campaign
     checked: CheckedCells
     cells: Sequence[NightCell]
-    issues: Sequence[TrackedIssue]
-    page: str
-    opened: Callable[[Path], InFolder] = lambda folder: (every_run, write_documents)
+    issues: Sequence[TrackedIssue] = ()
+    page: str = PAGE
+    opened: Callable[[Path, Callable[[str], None]], InFolder] = lambda folder, say: InFolder()
+    folder: Path | None = None
+
+    @classmethod
+    def of_cells(
+        cls, name: str, checked: Sequence[tuple[NightCell, CheckedPlan]], *, campaign: str = "", **more: Any
+    ) -> "NightStrategy":
+        """A night without a campaign file; its digest is that of its cells and the number of their runs."""
+        cells = tuple(cell for cell, _ in checked)
+        return cls(
+            name=name,
+            campaign=Campaign.of_cells(campaign or name, (f"{cell.id} {cell.runs}" for cell in cells)),
+            checked=CheckedCells(cells=cells, plans={cell.id: plan for cell, plan in checked}, impossible=()),
+            cells=cells,
+            **more,
+        )
 
 
 def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> tuple[Path, Night]:
@@ -65,9 +79,17 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
 
     Raises UsageError, MachineError or StoppedBeforeStart before a run has begun, StoppedTwice where a person insists.
     """
-    unfinished = find_unfinished(strategy.campaign, wishes) if resume else None
-    # A night keeps its seed, so that what is made again is the same run.
-    seed = read_night(unfinished).seed if unfinished else wishes.seed
+    if strategy.folder:
+        unfinished = strategy.folder if (strategy.folder / wishes.register).is_file() else None
+    else:
+        unfinished = find_unfinished(strategy.campaign, wishes) if resume else None
+    seed = wishes.seed
+    if unfinished:
+        earlier = read_night(unfinished, wishes.register)
+        # A night keeps its seed, so that what is made again is the same run.
+        seed = earlier.seed
+        if strategy.folder:
+            wishes = msgspec.structs.replace(wishes, budget_s=wishes.budget_s + earlier.spent_s)
     refuse_short_cells(strategy.checked, seed)
     shared_id = "" if unfinished else id_of_night(strategy.campaign, wishes, datetime.datetime.now(datetime.UTC))
     plans, cells = strategy.checked.plans, tuple(strategy.cells)
@@ -76,7 +98,7 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
     try:
         fitting = cells_within(cells, plans, wishes)
         then = "getting ready what they run" if fitting else "the budget is too short for a run of any of them"
-        table.line(f"{strategy.name}: {len(cells)} cells; {then}")
+        table.line(f"{strategy.name}: {counted(len(cells), 'cell')}; {then}")
         prepared = prepare(fitting, plans, table.line, lambda: stop.asked)
         stop.check()
         if stop.asked:
@@ -85,15 +107,16 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
             refuse_if_none_is_left(cells, prepared)
         for text in in_words(cells, prepared):
             table.line(f"cannot run on this machine: {text}")
-        folder = unfinished or new_folder(strategy.campaign, wishes)
-        demand, write = strategy.opened(folder)
-        with NightSession(folder, strategy.checked, wishes, stop, Watcher(table.change, table.line), write) as session:
+        folder = unfinished or strategy.folder or new_folder(strategy.campaign, wishes)
+        own = strategy.opened(folder, table.line)
+        table.describe = own.describe
+        with NightSession(folder, strategy.checked, wishes, stop, Watcher(table.change, table.line), own) as session:
             if unfinished:
                 session.resume(strategy.issues, prepared)
             else:
                 session.begin(strategy.campaign, cells, strategy.issues, prepared, shared_id)
             table.line(f"seed {seed}; page: {shorten(os.path.normpath(folder / strategy.page))}")
-            night = session.carry_out(prepared, demand)
+            night = session.carry_out(prepared)
     finally:
         table.close()
         stop.uninstall()
@@ -125,13 +148,12 @@ def night_options(what: str) -> Callable[[Callable[..., int]], Callable[..., int
     return with_flags
 
 
-def wishes_of(again: list[str], *, budget: str, jobs: str, seed: int | None, results: Path) -> NightWishes:
-    """The wishes of these flags; `again` is the command that repeats it without them. Raises UsageError."""
+def wishes_of(again: list[str], *, budget: str, jobs: str, seed: int | None, **own: Any) -> NightWishes:
+    """The wishes of these flags and of a command's own; `again` repeats the command without them. Raises UsageError."""
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
     if not budget_s:
-        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours")
+        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
     drawn = seed_or_drawn(seed)
-    again = [*again, "--budget", budget, "--seed", str(drawn), *(["--jobs", jobs] if jobs != "auto" else [])]
-    return NightWishes(
-        budget_s=budget_s, seed=drawn, results=results, jobs=jobs_or_auto(jobs), command=command_line(*again)
-    )
+    again = [*again, "--budget", budget, "--seed", str(drawn), *["--jobs", jobs] * (jobs != "auto")]
+    again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]
+    return NightWishes(budget_s=budget_s, seed=drawn, jobs=jobs_or_auto(jobs), command=command_line(*again), **own)

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
 from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
@@ -15,7 +15,7 @@ from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
 from fencepost.campaigns.gate.requirement import Decision, RequirementKind, RequirementStatus
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import NightWishes
+from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs
 from fencepost.harness.cli.output.progress import shorten
@@ -39,13 +39,13 @@ EXAMPLES = (
 def run_gate(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that the policy needs; returns the gate's exit code."""
 
-    def opened(folder: Path) -> InFolder:
+    def opened(folder: Path, say: object) -> InFolder:
         files = MeasureFiles(folder)
 
         def demand(night: Night, turn: WaitingRun) -> Demand:
             return demand_of(files.evidence(gate.policy, night), turn)
 
-        return demand, GateDocuments(gate.policy, files)
+        return InFolder(demand, GateDocuments(gate.policy, files))
 
     strategy = NightStrategy(
         name=gate.policy.name,

@@ -2,9 +2,10 @@
 
 import sys
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
-from fencepost.campaigns.night.night import Night
+from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.outcome import tested_in_words
 from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.run_class import RunClass
@@ -24,6 +25,8 @@ class NightTable:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
+        #: What is said of an attempt beside its class; then no line says that one begins.
+        self.describe: Callable[[RunAttempt], str] | None = None
         self._live: Live | None = None
         self._console: Console | None = None
         self._shown: set[tuple[int, str, int, int]] = set()
@@ -46,13 +49,14 @@ class NightTable:
             if attempt.run_class is not None and attempt.key not in self._shown:
                 self._shown.add(attempt.key)
                 why = f": {attempt.reason[:_REASON_MAX]}" if attempt.reason else ""
+                why += f"; {self.describe(attempt)}" if self.describe else ""
                 again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
                 sign, run_class = attempt_sign(outcomes[attempt.cell], attempt)
                 self.line(f"{sign} {run_class:18}{names[attempt.cell]}{again}, {attempt.seconds:.0f} s{why}")
         if self._stream.isatty():
             self._draw(night, pool, names)
             return
-        for one in pool.in_flight:
+        for one in pool.in_flight if self.describe is None else ():
             if one.attempt.key not in self._begun:
                 self._begun.add(one.attempt.key)
                 self.line(

@@ -4,7 +4,6 @@ A run has one fault. The longest time without an accepted change and the new epo
 run has (`operations`, `faults`, `recovery`), the loading from the servers' logs.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,18 +17,15 @@ from fencepost.campaigns.failover.figures import Curve, FailoverSample, document
 from fencepost.campaigns.failover.load_time import load_time_s
 from fencepost.campaigns.failover.page import page
 from fencepost.campaigns.failover.picture import standing_alone
-from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
-from fencepost.campaigns.night.file import Campaign, CampaignFile
+from fencepost.campaigns.night.cells import checked_cell
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.session import NightWishes, every_run
+from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.options import plain
-from fencepost.harness.base.toml_file import TomlFile
 from fencepost.harness.contract.failover import Failover, MeasuresFailover
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import FACTS
@@ -107,29 +103,13 @@ class CurveMaking:
     def __init__(self, systems: Sequence[str], partitions: Sequence[int], times: int) -> None:
         self.systems, self.partitions, self.times = tuple(systems), tuple(sorted(partitions)), times
         self._cells: dict[str, tuple[str, int]] = {}
-        self._checked: dict[str, CheckedPlan] = {}
         self._samples: dict[str, FailoverSample | None] = {}
         own = []
         for size in self.partitions:
             for name in self.systems:
-                plan = plan_of(name, size)
-                cell = NightCell(id=cell_id(plan), name=f"{name}, {size:,} partitions", plan=plan, runs=times)
-                self._cells[cell.id], self._checked[cell.id] = (name, size), check_plan(plan)
-                own.append(cell)
-        ids = "\n".join(cell.id for cell in own)
-        self._strategy = NightStrategy(
-            name=NAME,
-            campaign=Campaign(
-                content=CampaignFile(name=NAME),
-                source=TomlFile(path=Path(NAME), text=ids, data={}),
-                digest=hashlib.sha256(f"{times}\n{ids}".encode()).hexdigest()[:16],
-            ),
-            checked=CheckedCells(cells=tuple(own), plans=self._checked, impossible=()),
-            cells=tuple(own),
-            issues=(),
-            page=PAGE,
-            opened=lambda folder: (every_run, self),
-        )
+                own.append(checked_cell(f"{name}, {size:,} partitions", plan_of(name, size), runs=times))
+                self._cells[own[-1][0].id] = name, size
+        self._strategy = NightStrategy.of_cells(NAME, own, page=PAGE, opened=lambda *_: InFolder(write=self))
 
     def make(self, wishes: NightWishes, *, resume: bool) -> tuple[Path, Curve]:
         """Make every run that fits into the budget; returns the night's folder. Raises as `carry_out` does."""

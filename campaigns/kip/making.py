@@ -17,13 +17,12 @@ from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, Proposal, colu
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, ExperimentId, experiments_of, rows_of
 from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
-from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
-from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.cells import NightCell, cell_id
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.register import REGISTER
-from fencepost.campaigns.night.session import NIGHTS, NightWishes, every_run
+from fencepost.campaigns.night.session import NIGHTS, InFolder, NightWishes
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
@@ -168,17 +167,13 @@ class TableMaking:
 
     def _strategy(self, waiting: Sequence[Planned]) -> NightStrategy:
         name = self.wishes.proposal.value
-        cells = tuple(one.cell for one in waiting)
-        checked = {one.cell.id: one.checked for one in waiting}
         there = len(self.planned) - len(waiting)
-        return NightStrategy(
-            name=f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
-            campaign=Campaign.of_cells(name, (cell.id for cell in cells)),
-            checked=CheckedCells(cells=cells, plans=checked, impossible=()),
-            cells=cells,
-            issues=(),
+        return NightStrategy.of_cells(
+            f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
+            [(one.cell, one.checked) for one in waiting],
+            campaign=name,
             page=f"../../../{name}.md",
-            opened=lambda folder: (every_run, self),
+            opened=lambda *_: InFolder(write=self),
         )
 
     def _night_wishes(self) -> NightWishes:

@@ -11,21 +11,19 @@ from pathlib import Path
 import click
 import msgspec
 
-from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.museum.bisection import RISK, Bisection, ReleaseState, SequentialTest, bisect, sequential_test
 from fencepost.campaigns.museum.documents import rate_in_words
 from fencepost.campaigns.museum.exhibits import TRIES_MAX, Exhibit, all_exhibits, chosen
 from fencepost.campaigns.museum.museum import SightingFiles, Tally, tally_below, tally_of
-from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
-from fencepost.campaigns.night.documents import PAGE, write_documents
-from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.cells import NightCell, cell_id, checked_cell
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import NIGHTS, NightWishes
+from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
-from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 
 EXAMPLES = (
@@ -54,47 +52,36 @@ class ReleaseTests:
         """Test a release until it is decided; else why it is not."""
         name = f"bisect-{self._exhibit.id}"
         plan = self._exhibit.on(release)
-        cell = NightCell(id=cell_id(plan), name=f"{self._exhibit.id} {release}", plan=plan, runs=self._runs)
-        earlier = tally_below(self._wishes.results / NIGHTS / name, cell.id, self._exhibit)
+        earlier = tally_below(self._wishes.nights / name, cell_id(plan), self._exhibit)
         tally, why = earlier, ""
         left_s = self._ends - time.monotonic()
         if self._test.state(tally.rate) is ReleaseState.OPEN and left_s > 0 and not self.stopped:
             try:
+                cell = checked_cell(f"{self._exhibit.id} {release}", plan, runs=self._runs)
                 folder, night = self._carry_out(name, cell, earlier, left_s)
             except (MachineError, UsageError) as error:
                 why = error.message
             else:
                 self.stopped = night.state is NightState.STOPPED
-                tally += tally_of(night, cell.id, self._exhibit, SightingFiles(folder))
+                tally += tally_of(night, cell[0].id, self._exhibit, SightingFiles(folder))
         state = self._test.state(tally.rate)
         undecided = f", {tally.undecided} runs without a decision" if tally.undecided else ""
         click.echo(f"  {release}: {state}, {rate_in_words(tally.rate)}{undecided}{f': {why}' if why else ''}")
         return state, why or f"{rate_in_words(tally.rate)}{undecided}"
 
-    def _carry_out(self, name: str, cell: NightCell, earlier: Tally, left_s: float) -> tuple[Path, Night]:
-        checked = check_plan(cell.plan)
-        cell = msgspec.structs.replace(
-            cell, plan=msgspec.structs.replace(cell.plan, time_limit=checked.plan.time_limit)
-        )
-
-        def opened(folder: Path) -> InFolder:
+    def _carry_out(
+        self, name: str, cell: tuple[NightCell, CheckedPlan], earlier: Tally, left_s: float
+    ) -> tuple[Path, Night]:
+        def opened(folder: Path, say: object) -> InFolder:
             files = SightingFiles(folder)
 
             def demand(night: Night, turn: WaitingRun) -> Demand:
-                tally = earlier + tally_of(night, cell.id, self._exhibit, files)
+                tally = earlier + tally_of(night, turn.cell, self._exhibit, files)
                 return Demand.NOW if self._test.state(tally.rate) is ReleaseState.OPEN else Demand.NEVER
 
-            return demand, write_documents
+            return InFolder(demand)
 
-        strategy = NightStrategy(
-            name=cell.name,
-            campaign=Campaign.of_cells(name, [cell.id]),
-            checked=CheckedCells(cells=(cell,), plans={cell.id: checked}, impossible=()),
-            cells=(cell,),
-            issues=(),
-            page=PAGE,
-            opened=opened,
-        )
+        strategy = NightStrategy.of_cells(cell[0].name, [cell], campaign=name, opened=opened)
         # Each session draws its own seeds: the same runs again would say nothing new.
         seed = self._wishes.seed + len(earlier.sightings)
         wishes = msgspec.structs.replace(self._wishes, budget_s=left_s, seed=seed)

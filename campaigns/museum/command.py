@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import InFolder, NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.museum.documents import PAGE, SIGNS, MuseumDocuments, document, sentence
 from fencepost.campaigns.museum.exhibits import all_exhibits, chosen
 from fencepost.campaigns.museum.museum import (
@@ -22,7 +22,7 @@ from fencepost.campaigns.museum.museum import (
 )
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import NIGHTS, NightWishes
+from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.cli.output.help import Documented, HelpExample
 from fencepost.harness.cli.output.progress import shorten
@@ -40,23 +40,22 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
         reasons = "\n  ".join(f"{each.exhibit.id}: {each.missing}" for each in museum.exhibits)
         raise MachineError(f"no exhibit can be run here:\n  {reasons}", hint="`fencepost doctor` says what is missing")
 
-    nights = wishes.results / NIGHTS / NAME
+    nights = wishes.nights / NAME
     earlier = {each.exhibit.id: tally_below(nights, each.bug, each.exhibit) for each in museum.exhibits if each.bug}
 
-    def opened(folder: Path) -> InFolder:
+    def opened(folder: Path, say: object) -> InFolder:
         files = SightingFiles(folder)
 
         def demand(night: Night, turn: WaitingRun) -> Demand:
             return demand_of(museum, outcomes(museum, night, files), turn)
 
-        return demand, MuseumDocuments(museum, files, earlier)
+        return InFolder(demand, MuseumDocuments(museum, files, earlier))
 
     strategy = NightStrategy(
         name=museum.campaign.content.name,
         campaign=museum.campaign,
         checked=museum.checked,
         cells=museum.checked.cells,
-        issues=(),
         page=PAGE,
         opened=opened,
     )

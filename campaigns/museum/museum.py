@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.museum.exhibits import Exhibit
-from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id, checked_cell
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
@@ -25,7 +25,7 @@ from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
@@ -158,12 +158,9 @@ def plan_museum(exhibits: Sequence[Exhibit], *, times: int = 0) -> PlannedMuseum
     planned = []
 
     def cell(name: str, plan: Plan, runs: int, *, control: bool) -> str:
-        checked = check_plan(plan)
         one = cell_id(plan)
         runs = max(runs, cells[one].runs) if one in cells else runs
-        plans[one] = checked
-        whole = msgspec.structs.replace(plan, time_limit=checked.plan.time_limit)
-        cells[one] = NightCell(id=one, name=name, plan=whole, control=control, runs=runs)
+        cells[one], plans[one] = checked_cell(name, plan, control=control, runs=runs)
         return one
 
     for each in exhibits:

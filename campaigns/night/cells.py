@@ -30,9 +30,9 @@ class NightCell(msgspec.Struct, frozen=True, kw_only=True):
     """One planned run. Its plan's seed is 0: each run has its own, and values of `draws` in place of the plan's.
 
     `canary`: it must be invalid, with `anomaly` among what it shows. `control`: what it tests is known to be right, so
-    that a violation is a false alarm. `required`: a green night needs it. `runs`: how
-    often a night runs it at most. `seeds_of`: the cell whose seeds its runs have, empty for its own. `alone`: its runs
-    have nothing beside them, since their times are compared.
+    that a violation is a false alarm. `required`: a green night needs it. `runs`: how often a night runs it at most; 0:
+    when a strategy asks. `seeds_of`: the cell whose seeds its runs have, empty for its own. `same_seed`: all its runs
+    have the plan's. `alone`: its runs have nothing beside them, since their times are compared.
     """
 
     id: str
@@ -44,6 +44,7 @@ class NightCell(msgspec.Struct, frozen=True, kw_only=True):
     control: bool = False
     runs: int = 1
     seeds_of: str = ""
+    same_seed: bool = False
     alone: bool = False
     draws: tuple[DrawnKey, ...] = ()
 
@@ -113,6 +114,13 @@ def cell_id(plan: Plan, draws: Sequence[DrawnKey] = ()) -> str:
         values["draws"] = {draw.key: list(draw.ends) + ["range"] * (not draw.values) for draw in draws}
     canonical = msgspec.json.encode(dict(sorted(flat(values).items())), order="deterministic")
     return hashlib.sha256(canonical).hexdigest()[:_ID_LETTERS]
+
+
+def checked_cell(name: str, plan: Plan, **more: Any) -> tuple[NightCell, CheckedPlan]:
+    """Make the cell of a plan that no campaign file says, and check the plan; raises UsageError."""
+    checked = check_plan(plan)
+    whole = msgspec.structs.replace(plan, time_limit=checked.plan.time_limit)
+    return NightCell(id=cell_id(plan), name=name, plan=whole, **more), checked
 
 
 class _Draft(msgspec.Struct, frozen=True):

@@ -19,9 +19,9 @@ from fencepost.harness.base.errors import UsageError
 _APART_MAX: Final = datetime.timedelta(days=1)
 
 
-def read_night(folder: Path) -> Night:
+def read_night(folder: Path, register: str = REGISTER) -> Night:
     """The night, or the shard of one, that a folder holds; raises UsageError."""
-    return night_of(read_register(folder / REGISTER))
+    return night_of(read_register(folder / register))
 
 
 def shards_below(folders: Sequence[Path], name: str = "") -> list[tuple[Path, Night]]:

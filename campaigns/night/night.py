@@ -35,8 +35,8 @@ class RunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     A cell's runs are numbered from 1, each with its own seed; the attempts at a run too. `folder` is where the attempt
     keeps its files, relative to the night's folder; `report` its page, likewise, empty without one. `began_s` counts
     from the night's start, pauses between sessions left out. `check_s` is how long its checkers took. `faults` are
-    those that were proven to have taken hold, by kind; 0 for a kind that was only tried. `mechanisms` are those that
-    the system's runs can meet, with how often this one did.
+    those that were proven to have taken hold, by kind; 0 for a kind that was only tried. `undecisive` are fingerprints
+    of anomalies that do not decide. `mechanisms` are those that the system's runs can meet, with how often it did.
     """
 
     cell: str
@@ -58,6 +58,7 @@ class RunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     build: str = ""
     fingerprints: tuple[str, ...] = ()
+    undecisive: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     anomalies: tuple[str, ...] = ()
     exposures: dict[str, int] = {}

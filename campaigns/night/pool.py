@@ -8,6 +8,7 @@ nothing begins that would end after it, and what is in flight at its end is stop
 import bisect
 import hashlib
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
@@ -67,6 +68,14 @@ class WaitingRun(msgspec.Struct, frozen=True, kw_only=True, order=True):
     alone: bool = False
 
 
+class NextRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that a strategy asks for once nothing is in flight; `past` as for an estimate, None: by its plan."""
+
+    cell: NightCell
+    plan: Plan
+    past: Past | None = None
+
+
 class _InFlight(msgspec.Struct, kw_only=True):
     attempt: RunAttempt
     flight: Flight
@@ -95,9 +104,11 @@ def turns_of(night: Night, ordered: Sequence[NightCell]) -> list[WaitingRun]:
     return sorted(turns)
 
 
-def seed_of(night_seed: int, cell: str, run: int) -> int:
+def seed_of(night_seed: int, cell: NightCell, run: int) -> int:
     """The seed of a run: the same for every attempt at it."""
-    digest = hashlib.sha256(f"{night_seed}:{cell}:{run}".encode()).digest()
+    if cell.same_seed:
+        return cell.plan.seed
+    digest = hashlib.sha256(f"{night_seed}:{cell.seeds_of or cell.id}:{run}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 
 
@@ -117,15 +128,17 @@ class Pool:
         clock_s: Callable[[], float] = time.monotonic,
         on_change: Callable[["Pool"], None] = lambda _: None,
         demand: Callable[[WaitingRun], Demand] = lambda _: Demand.NOW,
+        more: Callable[["Pool"], NextRun | None] = lambda _: None,
     ) -> None:
-        self._night, self._plans, self._past = night, plans, past
+        self._night, self._plans, self._past = night, dict(plans), dict(past)
         self._cells = {o.cell.id: o.cell for o in night.cells}
         self._launcher, self._append, self._stop, self._on_change = launcher, append, stop, on_change
-        self._demand = demand
+        self._demand, self._more = demand, more
         self._clock_s, self._began = clock_s, clock_s()
         self.waiting = sorted(turns)
         self.in_flight: list[_InFlight] = []
         self.left_out: dict[str, str] = {}
+        self._runs = Counter({o.cell.id: len({a.run for a in o.attempts}) for o in night.cells})
         self.ended = 0
         self._waiting_s: tuple[tuple[int, int, int], float] | None = None
         self._pace, self._usual_ratio = Pace(), usual_ratio(plans, past)
@@ -144,6 +157,8 @@ class Pool:
         """Until everything was run, left out or stopped; the register is closed at the end."""
         while True:
             self._collect()
+            if not (self.in_flight or self.waiting or self._stop.insisted):
+                self._ask_for_more()
             if not self._stop.asked:
                 self._start_what_fits()
             if not self.in_flight and (self._stop.asked or not self.waiting):
@@ -171,6 +186,23 @@ class Pool:
             self._waiting_s = state, sum(map(self._estimate_s, needed))
         rest = (sum(flying) + self._waiting_s[1]) / max(1, self._night.jobs)
         return max(0.0, min(max([rest, *flying]), self.remaining_s))
+
+    def needed_s(self, next_run: NextRun) -> float:
+        """How many seconds a run would take."""
+        forecast_s = estimate_s(next_run.plan, next_run.past) * (1.0 if next_run.past else self._usual_ratio)
+        return self._pace.corrected_s(next_run.cell.id, forecast_s)
+
+    def _ask_for_more(self) -> None:
+        self._on_change(self)
+        next_run = self._more(self)
+        if next_run is None:
+            return
+        cell = next_run.cell
+        self._cells[cell.id], self._plans[cell.id] = cell, next_run.plan
+        if next_run.past:
+            self._past[cell.id] = next_run.past
+        self._runs[cell.id] += 1
+        self.waiting.append(WaitingRun(tier=tier_of(cell), run=self._runs[cell.id], cell=cell.id))
 
     def elapsed_s(self, one: _InFlight) -> float:
         return self._clock_s() - one.began
@@ -223,7 +255,7 @@ class Pool:
             cell=cell.id,
             run=turn.run,
             number=turn.number,
-            seed=seed_of(self._night.seed, cell.seeds_of or cell.id, turn.run),
+            seed=seed_of(self._night.seed, cell, turn.run),
             folder=f"runs/{cell.id}-{turn.run}-{turn.number}",
             shard=shard,
             began_at=utc_stamp(),
@@ -251,6 +283,7 @@ class Pool:
         attempt = judged(
             self._launcher,
             self._night,
+            self._cells[one.attempt.cell],
             one.attempt,
             exit_code=code,
             seconds=self._clock_s() - one.began,
@@ -289,6 +322,7 @@ class Pool:
 def judged(
     launcher: Launcher,
     night: Night,
+    cell: NightCell,
     attempt: RunAttempt,
     *,
     exit_code: int | None,
@@ -299,7 +333,6 @@ def judged(
     left = launcher.left(attempt, exit_code)
     late, cut, company = manner
     evidence = msgspec.structs.replace(left.evidence, late=late, cut=cut, company=company)
-    cell = next(o.cell for o in night.cells if o.cell.id == attempt.cell)
     classed = classify(evidence, cell, attempt.seed, night.known_issues, night.today)
     return msgspec.structs.replace(
         attempt,
@@ -313,6 +346,7 @@ def judged(
         build=left.build,
         check_s=left.check_s,
         fingerprints=fingerprints_of(evidence.document),
+        undecisive=fingerprints_of(evidence.document, decide=False),
         known=classed.known,
         anomalies=anomalies_of(evidence.document),
         exposures=exposures_of(evidence.document),

@@ -3,6 +3,7 @@
     {"record": "opened", ...}       the night: campaign, cells, seed, budget, shard, machine; the first line
     {"record": "refused", ...}      a cell that this machine cannot run, and why
     {"record": "registered", ...}   an attempt at a run, before its cluster exists
+    {"record": "added", ...}        a cell that a search asks for while the night goes on
     {"record": "ended", ...}        the attempt with its class and what it showed
     {"record": "ticked", ...}       the night's time, every few seconds while runs are in flight
     {"record": "resumed", ...}      another session goes on
@@ -58,6 +59,12 @@ class RefusedRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", 
     reason: str
 
 
+class AddedCell(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="added"):
+    """A strategy that does not know its cells beforehand asks for one more."""
+
+    cell: NightCell
+
+
 class Registered(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="registered"):
     """An attempt is about to begin; its class is None."""
 
@@ -95,7 +102,7 @@ class ClosedNight(msgspec.Struct, frozen=True, kw_only=True, tag_field="record",
     left_out: dict[str, str] = {}
 
 
-Record: TypeAlias = Opened | RefusedRun | Registered | EndedRun | Ticked | Resumed | ClosedNight
+Record: TypeAlias = Opened | RefusedRun | AddedCell | Registered | EndedRun | Ticked | Resumed | ClosedNight
 #: Takes a record; returns when it is safe.
 Append = Callable[[Record], None]
 
@@ -115,7 +122,7 @@ class NightRegister:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._file.close()
-            raise UsageError(f"{path}: another fencepost is running this night", hint="wait for it to end") from None
+            raise UsageError(f"{path}: another fencepost is running this", hint="wait for it to end") from None
         if not _ends_whole(self._hidden or path):
             self._file.write(b"\n")
 
@@ -177,10 +184,13 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
     left_out: dict[str, str] = {}
     issues, budget_s, jobs, sessions = opened.known_issues, opened.budget_s, opened.jobs, 1
     spent_s, ended_at, state = 0.0, "", NightState.INTERRUPTED
+    cells = list(opened.cells)
     for record in rest:
         match record:
             case RefusedRun():
                 refusals[record.cell] = record.reason
+            case AddedCell():
+                cells.append(record.cell)
             case Registered():
                 attempts[record.attempt.key] = record.attempt
                 spent_s = max(spent_s, record.attempt.began_s)
@@ -203,7 +213,7 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
     state = NightState.RUNNING if running else state
     if not running:
         attempts = {key: _lost(attempt) for key, attempt in attempts.items()}
-    own: dict[str, list[RunAttempt]] = {cell.id: [] for cell in opened.cells}
+    own: dict[str, list[RunAttempt]] = {cell.id: [] for cell in cells}
     for attempt in attempts.values():
         own[attempt.cell].append(attempt)
     unsaid = "the night ended before its turn" if state is not NightState.RUNNING else ""
@@ -227,8 +237,7 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
         known_issues=issues,
         impossible=opened.impossible,
         cells=tuple(
-            outcome_of(cell, own[cell.id], refusals.get(cell.id, ""), left_out.get(cell.id, unsaid))
-            for cell in opened.cells
+            outcome_of(cell, own[cell.id], refusals.get(cell.id, ""), left_out.get(cell.id, unsaid)) for cell in cells
         ),
     )
 

@@ -137,9 +137,9 @@ def evidence_of(folder: Path | None, exit_code: int | None, log: Path) -> RunEvi
     return RunEvidence(exit_code=exit_code, document=document, failure=_error_line(log) or failure)
 
 
-def fingerprints_of(document: dict[str, Any] | None) -> tuple[str, ...]:
-    """Every fingerprint of the anomalies that decide, the first one first."""
-    deciding = [a for a in (document or {}).get("anomalies", ()) if a.get("decides")]
+def fingerprints_of(document: dict[str, Any] | None, *, decide: bool = True) -> tuple[str, ...]:
+    """Every fingerprint of the anomalies that decide, or of those that do not, the first one first."""
+    deciding = [a for a in (document or {}).get("anomalies", ()) if bool(a.get("decides")) is decide]
     return tuple(dict.fromkeys(text for a in deciding for text in a.get("fingerprints") or [a["fingerprint"]]))
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,11 +22,12 @@ from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import Night, NightState
-from fencepost.campaigns.night.pool import Demand, Pool, WaitingRun, judged, seed_of, turns_of
+from fencepost.campaigns.night.night import Night, NightState, RunAttempt
+from fencepost.campaigns.night.pool import Demand, NextRun, Pool, WaitingRun, judged, seed_of, turns_of
 from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import (
     REGISTER,
+    AddedCell,
     EndedRun,
     NightRegister,
     Opened,
@@ -48,6 +49,7 @@ from fencepost.harness.run.execute import refuse_too_short
 
 #: Below the folder of all results.
 NIGHTS: Final = "nights"
+JOURNAL: Final = "journal.jsonl"
 #: The documents are written again at most so often while runs go on, and take at most this share of the time.
 _WRITE_EVERY_S: Final = 2.0
 _WRITE_SHARE: Final = 0.02
@@ -58,7 +60,8 @@ _NOON: Final = datetime.timedelta(hours=12)
 class NightWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What a person asks of a session; `jobs` None: as many as fit. `command` repeats it.
 
-    `night` is the name that the shards of a night share, empty for one of its own.
+    `night` is the name that the shards of a night share, empty for one of its own. `repeats`: the runs repeat a
+    recorded one, and how often they show something says nothing of others.
     """
 
     budget_s: float
@@ -69,6 +72,22 @@ class NightWishes(msgspec.Struct, frozen=True, kw_only=True):
     shards: int = 1
     night: str = ""
     command: str = ""
+    repeats: bool = False
+
+    @property
+    def nights(self) -> Path:
+        """The folder of all nights; what repeats a recorded run lies among the results."""
+        return self.results if self.repeats else self.results / NIGHTS
+
+    @property
+    def register(self) -> str:
+        """The name of the register; the pages over nights do not know that of repeated runs."""
+        return JOURNAL if self.repeats else REGISTER
+
+    @property
+    def past(self) -> dict[str, Past]:
+        """What earlier nights tell of each cell."""
+        return {} if self.repeats else read_past(self.nights)
 
 
 class Watcher(msgspec.Struct, frozen=True):
@@ -83,8 +102,8 @@ def find_unfinished(campaign: Campaign, wishes: NightWishes) -> Path:
 
     Raises UsageError when there is none, or when the campaign's file has changed since.
     """
-    nights = wishes.results / NIGHTS / campaign.content.name
-    for path in sorted(nights.glob(f"*/{REGISTER}"), reverse=True):
+    nights = wishes.nights / campaign.content.name
+    for path in sorted(nights.glob(f"*/{wishes.register}"), reverse=True):
         night = night_of(read_register(path))
         if night.shards_present != (wishes.shard,) or night.shards != wishes.shards:
             continue
@@ -115,7 +134,7 @@ def id_of_night(campaign: Campaign, wishes: NightWishes, began: datetime.datetim
         return ""
     there = {
         (night.id, night.shards_present): path.parent
-        for path in (wishes.results / NIGHTS / name).glob(f"*/{REGISTER}")
+        for path in (wishes.nights / name).glob(f"*/{REGISTER}")
         for night in (night_of(read_register(path)),)
     }
     if wishes.night:
@@ -134,7 +153,7 @@ def id_of_night(campaign: Campaign, wishes: NightWishes, began: datetime.datetim
 def refuse_short_cells(cells: CheckedCells, seed: int) -> None:
     """Raise UsageError for a cell whose time is too short for any of its faults."""
     for cell in cells.cells:
-        seeds = [seed_of(seed, cell.seeds_of or cell.id, run) for run in range(1, cell.runs + 1)]
+        seeds = [seed_of(seed, cell, run) for run in range(1, cell.runs + 1)]
         try:
             refuse_too_short(cells.plans[cell.id], seeds)
         except UsageError as error:
@@ -145,13 +164,13 @@ def cells_within(
     cells: Sequence[NightCell], plans: Mapping[str, CheckedPlan], wishes: NightWishes
 ) -> tuple[NightCell, ...]:
     """Return the cells that have time for a run, by the estimate that decides whether a run begins."""
-    past = read_past(wishes.results / NIGHTS)
+    past = wishes.past
     return tuple(c for c in cells if estimate_s(plans[c.id].plan, past.get(c.id)) <= wishes.budget_s)
 
 
 def new_folder(campaign: Campaign, wishes: NightWishes) -> Path:
     """Make the folder of a new night."""
-    return store.make_run_folder(wishes.results / NIGHTS, campaign.content.name)
+    return store.make_run_folder(wishes.nights, campaign.content.name)
 
 
 class WriteDocuments(Protocol):
@@ -167,8 +186,26 @@ def every_run(night: Night, turn: WaitingRun) -> Demand:
     return Demand.NOW
 
 
+def nothing_more(night: Night, pool: Pool) -> NextRun | None:
+    """Ask for no run beside those that the cells plan."""
+    return None
+
+
+class InFolder(NamedTuple):
+    """What a strategy does in a night's folder: which waiting runs are needed now, who writes the files, which run
+    comes when none waits, and what is said of an attempt beside its class.
+    """
+
+    demand: Callable[[Night, WaitingRun], Demand] = every_run
+    write: WriteDocuments = write_documents
+    more: Callable[[Night, Pool], NextRun | None] = nothing_more
+    describe: Callable[[RunAttempt], str] | None = None
+
+
 class NightSession:
     """A night that is open for its runs; entered, it holds the night's register."""
+
+    clock_s = staticmethod(time.monotonic)
 
     def __init__(
         self,
@@ -177,10 +214,10 @@ class NightSession:
         wishes: NightWishes,
         stop: StopRequest,
         watcher: Watcher,
-        write: WriteDocuments = write_documents,
+        strategy: InFolder = InFolder(),  # noqa: B008 - a constant
     ) -> None:
         self.folder, self._cells, self._wishes, self._stop, self._watcher = folder, cells, wishes, stop, watcher
-        self._write = write
+        self._strategy, self._write = strategy, strategy.write
         self._records: list[Record] = []
         self._launcher: Launcher = ProcessLauncher(folder)
         self._write_at = 0.0
@@ -188,7 +225,7 @@ class NightSession:
         self._replayed: tuple[int, Night] | None = None
 
     def __enter__(self) -> "NightSession":
-        self._register = NightRegister(self.folder / REGISTER)
+        self._register = NightRegister(self.folder / self._wishes.register)
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -226,25 +263,33 @@ class NightSession:
 
     def resume(self, issues: Sequence[TrackedIssue], prepared: PreparedBuilds) -> None:
         """Go on where the last session ended: what had its verdict is classed, what else was in flight is lost."""
-        self._records = read_register(self.folder / REGISTER)
+        self._records = read_register(self.folder / self._wishes.register)
         night = night_of(self._records, running=True)
         self._append(
             Resumed(at=utc_stamp(), budget_s=self._wishes.budget_s, jobs=self._jobs(), known_issues=tuple(issues))
         )
         self._refuse(prepared)
-        for attempt in night.attempts:
-            if attempt.run_class is None:
-                again = judged(self._launcher, night, attempt, exit_code=None, seconds=0.0)
-                if again.run_class is not RunClass.LOST:
-                    self._append(EndedRun(attempt=again, spent_s=night.spent_s))
+        for cell, attempt in ((o.cell, a) for o in night.cells for a in o.attempts if a.run_class is None):
+            again = judged(self._launcher, night, cell, attempt, exit_code=None, seconds=0.0)
+            if again.run_class is not RunClass.LOST:
+                self._append(EndedRun(attempt=again, spent_s=night.spent_s))
         self._clear(night_of(self._records, running=True))
 
-    def carry_out(self, prepared: PreparedBuilds, demand: Callable[[Night, WaitingRun], Demand] = every_run) -> Night:
+    def carry_out(self, prepared: PreparedBuilds) -> Night:
         """Run what there is to run and is in demand; returns the night. The documents are up to date all the time."""
         night = night_of(self._records, running=True)
         refused = {o.cell.id for o in night.cells if o.run_class is RunClass.MACHINE and not o.attempts}
-        past = self._past()
-        runnable = [o.cell for o in night.cells if o.cell.id not in refused]
+        past = self._wishes.past
+        runnable = [o.cell for o in night.cells if o.cell.id not in refused and o.cell.id in self._cells.plans]
+        cells = {o.cell.id for o in night.cells}
+
+        def ask(pool: Pool) -> NextRun | None:
+            next_run = self._strategy.more(self._night(), pool)
+            if next_run is not None and next_run.cell.id not in cells:
+                cells.add(next_run.cell.id)
+                self._append(AddedCell(cell=next_run.cell))
+            return next_run
+
         pool = Pool(
             night,
             turns_of(night, by_value(runnable, past, prepared.builds)),
@@ -253,8 +298,10 @@ class NightSession:
             launcher=self._launcher,
             append=self._append,
             stop=self._stop,
+            clock_s=self.clock_s,
             on_change=self._on_change,
-            demand=lambda turn: demand(self._night(), turn),
+            demand=lambda turn: self._strategy.demand(self._night(), turn),
+            more=ask,
         )
         pool.run()
         night = night_of(self._records)
@@ -286,9 +333,6 @@ class NightSession:
         if text not in self._warnings:
             self._warnings.add(text)
             self._watcher.line(f"warning: {text}")
-
-    def _past(self) -> dict[str, Past]:
-        return read_past(self._wishes.results / NIGHTS)
 
     def _jobs(self) -> int:
         return self._wishes.jobs or jobs_that_fit(self._cells.plans.values())

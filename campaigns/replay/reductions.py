@@ -4,7 +4,6 @@ A reduction offers candidates, the smallest first; the search takes the first th
 """
 
 import hashlib
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -15,7 +14,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import parse
 from fencepost.harness.base.quantities import format_duration, parse_duration_ns
 from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, FaultOptions
-from fencepost.harness.plan import Plan, dump_plan
+from fencepost.harness.plan import Plan
 from fencepost.harness.results.schedule_rows import Row
 
 #: What stays of the time before the first fault, between two faults and after the last, when idle time is removed.
@@ -48,7 +47,7 @@ class ReducedPlan(msgspec.Struct, frozen=True, kw_only=True):
         """A hash that is equal for candidates that do the same."""
         plan = msgspec.structs.replace(self.plan, schedule="", nemesis="none")
         acts = [[row[k] for k in ("worker", "spec", "duration_ns", "draw_seed")] + [_start(row)] for row in self.rows]
-        return hashlib.sha256(f"{dump_plan(plan)}{json.dumps(acts)}".encode()).hexdigest()[:16]
+        return hashlib.sha256(msgspec.json.encode([plan, acts], order="deterministic")).hexdigest()[:16]
 
     def with_options(self, **options: Any) -> "ReducedPlan":
         plan = msgspec.structs.replace(self.plan, workload_options={**self.plan.workload_options, **options})

@@ -4,91 +4,177 @@ Every run is kept. Judging a stored history always gives the same verdict; runni
 times, since threads, networks and disks have no seed.
 """
 
+import json
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import msgspec
 
-from fencepost.campaigns.replay.recorded import Recorded
-from fencepost.campaigns.replay.tries import Carrier, Resemblance, Try, resemblance
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
+from fencepost.campaigns.night.cells import checked_cell
+from fencepost.campaigns.night.forecast import deadline_s
+from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.pool import Demand, WaitingRun
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.session import InFolder, NightWishes
+from fencepost.campaigns.replay.recorded import Recorded, choose, read_recorded
+from fencepost.campaigns.replay.tries import EXIT_VALIDITIES, Resemblance, Try, resemblance, try_of
+from fencepost.harness.base.errors import ExitCode, gravest
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.fingerprint import is_shown
 
 DOCUMENT: Final = "replay.json"
 FORMAT: Final = 1
+EXAMPLES = (
+    HelpExample("fencepost replay RUN", "Ten runs with the faults of RUN"),
+    HelpExample("fencepost replay RUN --times 50 --until-invalid", "Up to 50 runs, until one is invalid"),
+    HelpExample("fencepost replay RUN --times 20 --json", "The counts as JSON, for a script"),
+)
 
 
-class Replay(msgspec.Struct, kw_only=True):
-    """The runs so far; `fingerprint` is None when the recorded run shows no violation."""
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs of one command; `fingerprint` is None when the recorded run shows no violation."""
 
-    folder: Path
     recorded: Recorded
     fingerprint: str | None
     times: int
-    tries: list[Try] = []
-    resemblances: list[Resemblance] = []
+    until_invalid: bool = False
 
-    @property
-    def counted(self) -> list[Try]:
-        return [made for made in self.tries if made.counts]
+    def strategy(self) -> NightStrategy:
+        """Up to `times` runs, with `until_invalid` only until one run is invalid; `replay.json` is kept up to date."""
+        name = f"replay-{self.recorded.folder.parent.name}"
+        about = f"{self.recorded.name} again"
+        cell = checked_cell(about, self.recorded.plan, runs=self.times, same_seed=True)
+        return NightStrategy.of_cells(
+            f"{self.times} times {about}",
+            [cell],
+            campaign=name,
+            page=DOCUMENT,
+            opened=lambda folder, say: InFolder(
+                self._demand, self._write, describe=lambda a: self._describe(a, folder)
+            ),
+        )
 
-    @property
-    def shows(self) -> int:
-        return sum(is_shown(self.fingerprint, made.fingerprints) for made in self.counted)
-
-    def document(self) -> dict[str, Any]:
+    def document(self, night: Night, folder: Path) -> dict[str, Any]:
         """Make the contents of `replay.json`."""
-        low, high = Rate(self.shows, len(self.counted)).interval()
+        tries = tries_of(night)
+        shown = self.rate(tries)
+        low, high = shown.interval()
         return {
             "format": FORMAT,
             "run": str(self.recorded.folder),
             "fingerprint": self.fingerprint,
             "asked": self.times,
-            "shown": self.shows if self.fingerprint else None,
-            "of": len(self.counted),
+            "shown": shown.seen if self.fingerprint else None,
+            "of": shown.runs,
             "interval_95": [round(low, 4), round(high, 4)] if self.fingerprint else None,
             "tries": [
-                {**msgspec.to_builtins(made), "resemblance": msgspec.to_builtins(alike)}
-                for made, alike in zip(self.tries, self.resemblances, strict=True)
+                {**msgspec.to_builtins(made), "resemblance": msgspec.to_builtins(self._alike(made, folder))}
+                for made in tries
             ],
         }
 
+    def rate(self, tries: list[Try]) -> Rate:
+        """In how many of the tries that count the fingerprint showed."""
+        counted = [made for made in tries if made.counts]
+        return Rate(sum(is_shown(self.fingerprint, made.fingerprints) for made in counted), len(counted))
 
-def replay(
-    recorded: Recorded,
-    fingerprint: str | None,
-    results: Path,
-    *,
-    times: int,
-    until_invalid: bool,
-    carrier: Carrier,
-) -> Replay:
-    """Run up to `times` times, with `until_invalid` only until one run is invalid; `replay.json` is kept up to date."""
-    say = carrier.say
-    folder = store.make_run_folder(results, f"replay-{recorded.folder.parent.name}")
-    done = Replay(folder=folder, recorded=recorded, fingerprint=fingerprint, times=times)
-    for number in range(times):
-        say(f"replay {number + 1} of {times}")
-        made = carrier.carry(recorded.checked, folder)
-        alike = resemblance(recorded.rows, folder / made.folder / store.SCHEDULE)
-        done.tries.append(made)
-        done.resemblances.append(alike)
-        store.write_json(folder / DOCUMENT, done.document())
-        say(_in_words(made, alike, fingerprint))
-        if carrier.stopped() or (until_invalid and made.validity == Validity.INVALID.value):
-            break
-    return done
+    def _demand(self, night: Night, turn: WaitingRun) -> Demand:
+        over = self.until_invalid and any(a.run_class is RunClass.INVALID for a in night.attempts)
+        return Demand.NEVER if over else Demand.NOW
+
+    def _write(
+        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
+    ) -> None:
+        store.write_json(folder / DOCUMENT, self.document(night, folder))
+
+    def _alike(self, made: Try, folder: Path) -> Resemblance:
+        return resemblance(self.recorded.rows, folder / made.folder)
+
+    def _describe(self, attempt: RunAttempt, folder: Path) -> str:
+        made, number = try_of(attempt), f"{attempt.run} of {self.times}"
+        if not made.counts:
+            return f"{number}, not counted"
+        alike = self._alike(made, folder)
+        again = "" if is_shown(self.fingerprint, made.fingerprints) else "not "
+        shown = f"{again}the same fingerprint; " if self.fingerprint else ""
+        faults = f"{alike.injected} of {alike.faults} faults injected, {alike.same_targets} on the same targets"
+        return f"{number}: {shown}{faults}"
 
 
-def _in_words(made: Try, alike: Resemblance, fingerprint: str | None) -> str:
-    if not made.counts:
-        return f"not counted: {made.why}"
-    shown = ""
-    if fingerprint:
-        shown = "the same fingerprint; " if is_shown(fingerprint, made.fingerprints) else "not the same fingerprint; "
-    return (
-        f"{made.validity}; {shown}{alike.injected} of {alike.faults} faults injected, "
-        f"{alike.same_targets} on the same targets"
+def tries_of(night: Night) -> list[Try]:
+    """The attempts that have ended, in their order."""
+    return [try_of(attempt) for attempt in night.attempts if attempt.run_class is not None]
+
+
+def replay(run: Path, results: Path, *, times: int, until_invalid: bool, fingerprint: str | None, as_json: bool) -> int:
+    """Replay a run and print the counts.
+
+    Returns:
+        1 with a proven violation, else 255 when checkers contradict each other or no run was judged, else 2 or 0.
+    """
+    recorded = read_recorded(run)
+    wanted = choose(recorded, fingerprint)
+    click.echo(f"replaying {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}", err=True)
+    goal = f"fingerprint: {wanted}" if wanted else "the run shows no violation: verdicts are counted alone"
+    click.echo(goal, err=True)
+    replaying = Replay(recorded=recorded, fingerprint=wanted, times=times, until_invalid=until_invalid)
+    wishes = NightWishes(
+        budget_s=times * deadline_s(recorded.plan), seed=recorded.plan.seed, results=results, jobs=1, repeats=True
     )
+    folder, night = carry_out(replaying.strategy(), wishes, resume=False)
+    tries = tries_of(night)
+    if as_json:
+        sys.stdout.write(json.dumps(replaying.document(night, folder), indent=2) + "\n")
+    else:
+        _say(replaying, tries)
+    click.echo(f"kept in {shorten(str(folder))}, as {DOCUMENT} says", err=True)
+    codes = [a.exit_code or 0 for a in night.attempts if a.report and a.exit_code in EXIT_VALIDITIES]
+    return int(gravest(codes) if codes else ExitCode.INTERNAL)
+
+
+def _say(replaying: Replay, tries: list[Try]) -> None:
+    counted = [made.validity for made in tries if made.counts]
+    if replaying.fingerprint:
+        click.echo(f"the same fingerprint in {replaying.rate(tries)}")
+    parts = ", ".join(f"{counted.count(name)} {name}" for name in dict.fromkeys(counted))
+    left_out = len(tries) - len(counted)
+    click.echo(f"{len(counted)} runs: {parts or 'none'}" + (f"; {left_out} not counted" if left_out else ""))
+    contradictions = [made.folder for made in tries if made.contradiction]
+    if contradictions:
+        click.echo(f"checkers contradict each other, a defect of fencepost, in: {', '.join(contradictions)}")
+
+
+@click.command("replay", cls=Documented, examples=EXAMPLES)
+@click.argument("run", type=PathValue())
+@click.option(
+    "--times",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    metavar="NUMBER",
+    help="Number of runs.",
+)
+@click.option("--until-invalid", is_flag=True, help="Stop after the first run that is invalid.")
+@click.option(
+    "--fingerprint",
+    metavar="TEXT",
+    help="Count this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
+)
+@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print replay.json on standard output instead of text.")
+def command(run: Path, results: Path, **flags: Any) -> int:
+    """Run recorded faults again and count how often it breaks.
+
+    RUN is the folder of a run. Its plan runs on new clusters with the same faults at the same times; a target such as
+    `leader` means whoever leads then. Every run is kept.
+
+    Exits 1 when any run is invalid, 255 when checkers contradict each other, 2 when any is unknown, else 0.
+    """
+    return replay(run, results.resolve(), **flags)

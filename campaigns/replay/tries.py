@@ -1,25 +1,36 @@
-"""One try: a plan that ran on a new cluster, and whether it counts."""
+"""One try: an attempt at a recorded run, whether it counts, and how much of the schedule came again."""
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Final
 
 import msgspec
 
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.campaigns.night.night import RunAttempt
+from fencepost.campaigns.night.run_class import RunClass
+from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
+from fencepost.harness.verdict import Validity
+
+#: What a process that left a verdict ends with, checkers that contradict each other among them.
+EXIT_VALIDITIES: Final[Mapping[int, str]] = {
+    ExitCode.VALID: Validity.VALID.value,
+    ExitCode.INVALID: Validity.INVALID.value,
+    ExitCode.UNKNOWN: Validity.UNKNOWN.value,
+    ExitCode.INTERNAL: Validity.UNKNOWN.value,
+}
+_COUNTED: Final = (RunClass.VALID, RunClass.INVALID, RunClass.KNOWN, RunClass.UNKNOWN_COVERAGE)
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run, or the reason why there is none.
 
     `folder` is relative to the folder of all tries. A try counts when the whole run was judged: one in which the
-    harness failed, or that was stopped by hand, says nothing about how often an anomaly shows.
+    harness failed, or that stood still, says nothing about how often an anomaly shows.
     """
 
-    folder: str = ""
+    folder: str
     validity: str = ""
     fingerprints: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -33,18 +44,17 @@ class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.why is None
 
 
-#: Runs a plan and keeps the run below the folder; raises the errors that a person or the machine causes.
-Carry = Callable[[CheckedPlan, Path], Try]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carrier:
-    """How tries are run, whether a person wants to stop, where progress is printed, and a clock in seconds."""
-
-    carry: Carry
-    stopped: Callable[[], bool]
-    say: Callable[[str], None]
-    clock_s: Callable[[], float] = time.monotonic
+def try_of(attempt: RunAttempt) -> Try:
+    """Make a try of an attempt that has ended."""
+    code = attempt.exit_code if attempt.report and attempt.exit_code is not None else -1
+    return Try(
+        folder=str(PurePosixPath(attempt.report).parent) if attempt.report else attempt.folder,
+        validity=EXIT_VALIDITIES.get(code, ""),
+        fingerprints=attempt.fingerprints + attempt.undecisive,
+        seconds=attempt.seconds,
+        why=None if attempt.run_class in _COUNTED else attempt.reason,
+        contradiction=code == ExitCode.INTERNAL,
+    )
 
 
 class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,10 +68,10 @@ class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
     same_targets: int
 
 
-def resemblance(recorded: Sequence[Row], schedule: Path) -> Resemblance:
-    """Compare the recorded faults with those of a try; without a readable schedule nothing is the same."""
+def resemblance(recorded: Sequence[Row], folder: Path) -> Resemblance:
+    """Compare the recorded faults with those of a try's run; without a readable schedule nothing is the same."""
     try:
-        rows = injected(read_rows(schedule))
+        rows = injected(read_rows(folder / store.SCHEDULE))
     except UsageError:
         rows = []
     again = {_place(row): _target(row) for row in rows}

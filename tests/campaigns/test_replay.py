@@ -1,11 +1,12 @@
 """Replay and shrink without a cluster: the search on planted bugs, the state that goes on, the counts, the refusals."""
 
 import json
+import os
 import random
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,24 +14,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.campaigns.commands.replay import carry_by
-from fencepost.campaigns.commands.replay import replay as replay_command
-from fencepost.campaigns.commands.shrink import say_shrunk
+from fencepost.campaigns.commands import carrying_out
+from fencepost.campaigns.night import session
+from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.launcher import Left
+from fencepost.campaigns.night.night import NightState, RunAttempt
+from fencepost.campaigns.night.preparation import PreparedBuilds
+from fencepost.campaigns.night.register import night_of, read_register
+from fencepost.campaigns.night.run_class import RunEvidence
+from fencepost.campaigns.night.session import JOURNAL, NightWishes
 from fencepost.campaigns.replay.recorded import Recorded, read_recorded
 from fencepost.campaigns.replay.reductions import ReducedPlan, dropped, idle_time, load, narrowing
-from fencepost.campaigns.replay.replaying import Replay, replay
 from fencepost.campaigns.replay.search import TRIES_MAX, Tries, ddmin, decide, minimise
-from fencepost.campaigns.replay.shrink_state import SMALLER, Shrunk
-from fencepost.campaigns.replay.shrinking import Shrinking
-from fencepost.campaigns.replay.tries import Carrier, Try, resemblance
-from fencepost.harness.base.errors import ExitCode, HarnessError, UsageError
+from fencepost.campaigns.replay.shrink_command import say_shrunk
+from fencepost.campaigns.replay.shrinking import SMALLER, Shrinking, Shrunk
+from fencepost.campaigns.replay.tries import resemblance
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.cli import main
+from fencepost.harness.findings.rate import Rate
 from fencepost.harness.history import OpEvent, Outcome, PhaseEvent, PhaseName
 from fencepost.harness.plan import Plan, read_plan, write_plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows, write_rows
-from fencepost.harness.verdict import Validity
+from tests.campaigns.night.made import Clock, PretendedLauncher, document
 from tests.faults.test_given_schedule import plan_with, row, written
 from tests.runs.test_found import FOUND
 
@@ -204,31 +211,60 @@ EIGHT = ("kill:n1", "kill:n2", "kill:n3", "pause:n1", "pause:n2", "pause:n3", "k
 NEEDED = frozenset({"kill:n2", "pause:n3"})
 
 
-class Fake:
+class Fake(PretendedLauncher):
     """A system whose planted bug needs two of the eight faults, whatever the load; a try takes ten seconds."""
 
-    def __init__(self, rate: float = 1.0, *, stop_after: int | None = None, needed: frozenset[str] = NEEDED) -> None:
+    def __init__(
+        self, rate: float = 1.0, *, stop_after: int | None = None, needed: frozenset[str] = NEEDED, around_s: float = -1
+    ) -> None:
+        super().__init__(Clock(), self.play)
         self._draw = random.Random(3)
-        self.rate = rate
-        self.needed = needed
-        self.now_s = 0.0
+        self.rate, self.needed, self.stop_after, self.around_s = rate, needed, stop_after, around_s
         self.plans: list[Plan] = []
-        self.stop_after = stop_after
-        self.why: list[str | None] = []
+        #: How the next runs end, the last first: a validity, or "" for a harness that fails; then by the planted bug.
+        self.ends: list[str] = []
+        self.crash = False
 
-    def carry(self, checked: CheckedPlan, folder: Path) -> Try:
-        plan = checked.plan
+    def play(self, cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
+        plan = cell.plan
         self.plans.append(plan)
-        self.now_s += 10
+        if len(self.plans) == self.stop_after:
+            if self.crash:
+                raise Killed
+            os.kill(os.getpid(), signal.SIGINT)
         rows = injected(read_rows(Path(plan.schedule))) if plan.schedule else []
         shown = {r["spec"] for r in rows} >= self.needed and self._draw.random() < self.rate
-        why = self.why.pop() if self.why else "stopped by hand" if self.stopped() else None
-        return Try(
-            folder=f"{len(self.plans)}", validity="invalid", fingerprints=(BUG,) if shown else (), seconds=10, why=why
-        )
+        validity = self.ends.pop() if self.ends else "invalid"
+        seconds = 10 if self.around_s < 0 else plan.duration_ns("time_limit") / S + self.around_s
+        if not validity:
+            return seconds, 255, None
+        code = {"valid": 0, "invalid": 1, "unknown": 2, "unknown (contradiction)": 255}[validity]
+        fingerprints = (BUG,) if shown and validity == "invalid" else ()
+        cause = "nothing-tested" if code else None
+        made = document(validity.split()[0], fingerprints=fingerprints, exit_code=code, cause=cause)
+        return seconds, code, {**made, "system": plan.system, "workload": plan.workload, "seed": attempt.seed}
 
-    def stopped(self) -> bool:
-        return self.stop_after is not None and len(self.plans) >= self.stop_after
+    def left(self, attempt: RunAttempt, exit_code: int | None) -> Left:
+        verdict = self.verdicts.get(attempt.key)
+        evidence = RunEvidence(exit_code=exit_code, document=verdict, failure="" if verdict else "no memory")
+        return Left(evidence=evidence, report=f"{attempt.folder}/some-run/when/report.html" if verdict else "")
+
+
+class Killed(BaseException):
+    """The command's process ends here."""
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Callable[[Fake], None]:
+    """Lets commands make their runs by a fake launcher, on its clock."""
+    monkeypatch.setattr(carrying_out, "prepare", lambda *_: PreparedBuilds(builds={}, refusals={}))
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+    def use(fake: Fake) -> None:
+        monkeypatch.setattr(session, "ProcessLauncher", lambda folder: fake)
+        monkeypatch.setattr(session.NightSession, "clock_s", fake.clock)
+
+    return use
 
 
 @pytest.fixture
@@ -239,55 +275,77 @@ def recorded(tmp_path: Path) -> Recorded:
     return Recorded(folder=tmp_path / "slug" / "when", checked=checked, rows=tuple(injected(rows)), shown=())
 
 
-def shrink(recorded: Recorded, results: Path, fake: Fake, budget_s: float = 10_000) -> tuple[Shrunk, list[str]]:
-    said: list[str] = []
-    carrier = Carrier(carry=fake.carry, stopped=fake.stopped, say=said.append, clock_s=lambda: fake.now_s)
-    return Shrinking(recorded, BUG, results, budget_s=budget_s, carrier=carrier).run(), said
+Shrink = Callable[..., Shrunk]
+
+
+@pytest.fixture
+def shrink(recorded: Recorded, engine: Callable[[Fake], None]) -> Shrink:
+    def carry_out(results: Path, fake: Fake, budget_s: float = 10_000, of: Recorded = recorded) -> Shrunk:
+        engine(fake)
+        search = Shrinking(of, BUG, results, budget_s=budget_s)
+        wishes = NightWishes(budget_s=budget_s, seed=of.plan.seed, results=results, jobs=1, repeats=True)
+        _, night = carrying_out.carry_out(search.strategy(), wishes, resume=False)
+        shrunk = search.shrunk(night)
+        say_shrunk(shrunk, search, stopped=night.state is NightState.STOPPED)
+        return shrunk
+
+    return carry_out
+
+
+def tried(folder: Path) -> list[RunAttempt]:
+    return night_of(read_register(next(folder.glob("shrink-*/*")) / JOURNAL)).attempts
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.6])
 def test_shrink_finds_the_two_faults_then_less_load_and_confirms_in_ten_fresh_runs(
-    recorded: Recorded, tmp_path: Path, rate: float
+    shrink: Shrink, recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str], rate: float
 ) -> None:
     fake = Fake(rate)
-    shrunk, _ = shrink(recorded, tmp_path, fake)
+    shrunk = shrink(tmp_path, fake)
     assert {r["spec"] for r in shrunk.best.rows} == NEEDED
-    assert shrunk.complete
-    assert shrunk.confirmed
-    assert shrunk.confirmation is not None
-    assert shrunk.confirmation[1] == 10
-    smaller = check_plan(read_plan(shrunk.folder / SMALLER, seed=0)).plan
+    assert shrunk.complete and shrunk.confirmed
+    assert shrunk.confirmation.runs == 10
+    folder = tmp_path / "shrink-slug" / "when"
+    smaller = check_plan(read_plan(folder / SMALLER, seed=0)).plan
     assert smaller.nemesis == "kill:n2,pause:n3"
+    assert smaller.duration_ns("time_limit") < 10 * S
+    assert {(plan.nemesis, plan.seed) for plan in fake.plans[-10:]} == {(smaller.nemesis, recorded.plan.seed)}
+    document = json.loads((folder / "shrink.json").read_text())
+    assert (document["confirmation"]["of"], document["tries"]) == (10, len(fake.plans))
+    assert document["faults"] == {"before": 8, "after": 2}
+    assert sum(attempt.cell.endswith("-confirming") for attempt in tried(tmp_path)) == 10
+    assert sum(line.startswith("left out: ") for line in document["dropped"]) == 6
+    said = capsys.readouterr().out
+    assert f"smaller: 2 of 8 faults, {smaller.time_limit}\n" in said and "NOT confirmed" not in said
+    assert f"fencepost run {folder / SMALLER}" in said
     if rate == 1.0:
         assert smaller.workload_options["adders_per_node"] == 1
-    assert smaller.duration_ns("time_limit") < 10 * S
-    assert {plan.nemesis for plan in fake.plans[-10:]} == {smaller.nemesis}
-    document = json.loads((shrunk.folder / "shrink.json").read_text())
-    assert document["confirmation"]["of"] == 10
-    assert document["faults"] == {"before": 8, "after": 2}
-    assert sum(kept["confirms"] for kept in document["tries"]) == 10
-    assert sum(line.startswith("left out: ") for line in document["dropped"]) == 6
+        assert "as it was, it shows in 4 of 4, 95 % interval 40 to 100 %" in said
+        assert "in fresh runs it shows in 10 of 10, 95 % interval 69 to 100 %" in said
+    shrunk.confirmation = Rate(1, 10)
+    assert not shrunk.confirmed, "the search took it for showing, and fresh runs say otherwise"
 
 
-def test_a_fault_that_waits_for_a_phase_is_not_tried_without_the_migration(tmp_path: Path) -> None:
+def test_a_fault_that_waits_for_a_phase_is_not_tried_without_the_migration(shrink: Shrink, tmp_path: Path) -> None:
     """`check_plan` refuses such a plan: a search must not end with that."""
     texts = ("migrate:all:until=hybrid:hold=1s", "kill:b1:when=hybrid", "pause:leader:when=hybrid", "kill:z1")
     rows = [row(text, 1 + 3 * n, number=n) for n, text in enumerate(texts)]
     path = written(tmp_path, *rows)
     plan = msgspec.structs.replace(plan_with(path), system="kafka-bridge", workload="metadata", time_limit="30s")
     whole = Recorded(folder=tmp_path / "a" / "b", checked=check_plan(plan), rows=tuple(injected(rows)), shown=())
-    fake = Fake(needed=frozenset(texts[:2]))
-    shrunk, _ = shrink(whole, tmp_path, fake)
+    shrunk = shrink(tmp_path, fake := Fake(needed=frozenset(texts[:2])), of=whole)
     assert [each["spec"] for each in shrunk.best.rows] == list(texts[:2])
     assert shrunk.confirmed
-    assert all("migrate" in tried.nemesis for tried in fake.plans if "when=" in tried.nemesis)
+    assert all("migrate" in plan.nemesis for plan in fake.plans if "when=" in plan.nemesis)
 
 
-def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(recorded: Recorded, tmp_path: Path) -> None:
-    fake = Fake()
-    shrunk, said = shrink(recorded, tmp_path, fake)
+def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(
+    shrink: Shrink, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shrunk = shrink(tmp_path, fake := Fake())
     lengths = [plan.duration_ns("time_limit") for plan in fake.plans]
     assert lengths[3] > lengths[4], "as soon as it is known how often the whole shows"
+    said = capsys.readouterr().err.splitlines()
     begun = [line.partition(":")[0] for line in said if "smaller plan" in line]
     assert begun[:2] == ["time", "faults"]
     assert "load" in begun
@@ -295,149 +353,192 @@ def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(recorded: Rec
     (over,) = [line for line in said if line.startswith("faults: less after ")]
     assert f"; {len(shrunk.best.rows)} faults, " in over
     assert over.endswith(" min of the budget left")
+    assert sum(line.endswith("; shows") for line in said) == sum(line.startswith("✗ invalid ") for line in said) - sum(
+        line.endswith("; does not show") for line in said
+    )
     assert sum(not plan.schedule for plan in fake.plans) == 1, "without any fault once"
 
 
-@pytest.mark.parametrize("stop_after", [1, 7, 45])
-def test_stopped_anywhere_it_goes_on_to_the_same_end(recorded: Recorded, tmp_path: Path, stop_after: int) -> None:
-    straight, _ = shrink(recorded, tmp_path / "straight", whole := Fake())
-    stopped, _ = shrink(recorded, tmp_path / "broken", first := Fake(stop_after=stop_after))
-    assert stopped.stopped
+@pytest.mark.parametrize(("stop_after", "crash"), [(1, False), (7, True), (45, False)])
+def test_stopped_or_killed_anywhere_it_goes_on_to_the_same_end(
+    shrink: Shrink, tmp_path: Path, capsys: pytest.CaptureFixture[str], stop_after: int, crash: bool
+) -> None:
+    straight = shrink(tmp_path / "straight", whole := Fake())
+    first = Fake(stop_after=stop_after)
+    first.crash = crash
+    capsys.readouterr()
+    if crash:
+        with pytest.raises(Killed):
+            shrink(tmp_path / "broken", first)
+        with next(tmp_path.glob(f"broken/*/*/{JOURNAL}")).open("a") as journal:
+            journal.write('{"record":"ended","att')
+    else:
+        shrink(tmp_path / "broken", first)
+        assert "stopped: run the same command again to continue from here" in capsys.readouterr().out
     assert len(first.plans) == stop_after
-    after, said = shrink(recorded, tmp_path / "broken", second := Fake())
-    assert said[0] == f"going on: {stop_after} tries are there"
+    after = shrink(tmp_path / "broken", second := Fake())
+    assert f"going on: {stop_after} tries are there; " in capsys.readouterr().err
     assert after.best.key == straight.best.key
     assert after.confirmed
-    # The try that was under way when it was stopped does not count, and is made again.
-    assert len(first.plans) + len(second.plans) == len(whole.plans) + 1
-    again, _ = shrink(recorded, tmp_path / "broken", third := Fake())
+    # A try that was lost with the process does not count, and is made again.
+    assert len(first.plans) + len(second.plans) == len(whole.plans) + crash
+    again = shrink(tmp_path / "broken", third := Fake())
     assert again.confirmed
     assert third.plans == [], "a search that is over makes no more runs"
 
 
-def test_the_budget_leaves_time_for_the_confirmation_and_a_new_one_goes_on(recorded: Recorded, tmp_path: Path) -> None:
-    shrunk, _ = shrink(recorded, tmp_path, fake := Fake(), budget_s=450)
+def test_the_budget_leaves_time_for_the_confirmation_and_a_new_one_goes_on(shrink: Shrink, tmp_path: Path) -> None:
+    shrunk = shrink(tmp_path, fake := Fake(), budget_s=450)
     assert not shrunk.complete
     assert shrunk.confirmed
     assert len(shrunk.best.rows) < 8
-    assert fake.now_s <= 450
-    shrunk, _ = shrink(recorded, tmp_path, Fake())
+    assert fake.clock.now <= 450
+    shrunk = shrink(tmp_path, Fake())
     assert shrunk.complete
     assert {r["spec"] for r in shrunk.best.rows} == NEEDED
 
 
-class Timed(Fake):
-    """One whose tries take as long as their main phase, and eight seconds around it."""
-
-    def carry(self, checked: CheckedPlan, folder: Path) -> Try:
-        seconds = checked.plan.duration_ns("time_limit") / S + 8
-        made = super().carry(checked, folder)
-        self.now_s += seconds - made.seconds
-        return msgspec.structs.replace(made, seconds=seconds)
-
-
-def test_three_minutes_are_enough_for_less_time_and_its_confirmation(recorded: Recorded, tmp_path: Path) -> None:
+def test_three_minutes_are_enough_for_less_time_and_its_confirmation(
+    shrink: Shrink, recorded: Recorded, tmp_path: Path
+) -> None:
     """Of a run with one fault in 12 s: few runs as it was, then shorter ones, for which time to confirm is kept."""
-    fake = Timed()
+    fake = Fake(around_s=8)
     plan = msgspec.structs.replace(recorded.plan, time_limit="12s")
     rows = tuple(r for r in recorded.rows if r["spec"] in NEEDED)
     rows = tuple({**r, "at_ns": (1 + n) * S} for n, r in enumerate(rows))
     short = msgspec.structs.replace(recorded, checked=replace(recorded.checked, plan=plan), rows=rows)
-    shrunk, _ = shrink(short, tmp_path, fake, budget_s=180)
-    assert shrunk.baseline == (1, 1)
+    shrunk = shrink(tmp_path, fake, budget_s=180, of=short)
+    assert shrunk.baseline == Rate(1, 1)
     assert shrunk.smaller
     assert shrunk.confirmed
-    assert fake.now_s <= 180
+    assert fake.clock.now <= 180
 
 
 def test_a_budget_for_nothing_says_so_and_a_bug_that_does_not_show_again_too(
-    recorded: Recorded, tmp_path: Path
+    shrink: Shrink, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    short, _ = shrink(recorded, tmp_path / "a", fake := Fake(), budget_s=20)
-    assert (len(fake.plans), short.smaller, short.complete, short.confirmation) == (1, False, False, None)
-    never, _ = shrink(recorded, tmp_path / "b", fake := Fake(0.0))
-    assert (len(fake.plans), never.smaller, never.baseline) == (10, False, (0, 10))
+    short = shrink(tmp_path / "a", fake := Fake(), budget_s=60)
+    assert (len(fake.plans), short.smaller, short.complete, short.confirmation.runs) == (1, False, False, 0)
+    assert "a try takes about 10 s" in capsys.readouterr().out
+    never = shrink(tmp_path / "b", fake := Fake(0.0))
+    assert (len(fake.plans), never.smaller, never.baseline) == (10, False, Rate(0, 10))
+    assert "it did not show again" in capsys.readouterr().out
 
 
 def test_tries_that_the_harness_failed_in_do_not_count_and_three_in_a_row_end_it(
-    recorded: Recorded, tmp_path: Path
+    shrink: Shrink, tmp_path: Path
 ) -> None:
     fake = Fake()
-    fake.why = ["no memory", "no memory"]
-    shrunk, _ = shrink(recorded, tmp_path / "a", fake)
+    fake.ends = ["", ""]
+    shrunk = shrink(tmp_path / "a", fake)
     assert shrunk.confirmed
-    assert shrunk.baseline == (4, 4)
+    assert shrunk.baseline == Rate(4, 4)
     fake = Fake()
-    fake.why = ["no memory"] * 3
+    fake.ends = [""] * 3
     with pytest.raises(HarnessError, match="no memory"):
-        shrink(recorded, tmp_path / "b", fake)
+        shrink(tmp_path / "b", fake)
+    assert shrink(tmp_path / "b", Fake()).confirmed, "the next command tries again"
 
 
-def test_a_state_that_cannot_be_read_and_a_second_search_are_refused(recorded: Recorded, tmp_path: Path) -> None:
-    shrunk, _ = shrink(recorded, tmp_path, Fake(stop_after=1))
-    path = shrunk.folder / "shrink.json"
+def test_a_second_search_and_the_state_of_an_earlier_version_are_refused(shrink: Shrink, tmp_path: Path) -> None:
+    fake = Fake()
 
-    def nested(checked: CheckedPlan, folder: Path) -> Try:
-        shrink(recorded, tmp_path, Fake())
+    def second(cell: NightCell, attempt: RunAttempt) -> Any:
+        shrink(tmp_path, Fake())
         raise AssertionError
 
-    fake = Fake()
-    fake.carry = nested  # type: ignore[method-assign]  # what a second command would find
-    with pytest.raises(UsageError, match="being shrunk already"):
-        shrink(recorded, tmp_path, fake)
-    path.write_text(json.dumps({"format": 1, "tries": [{"candidate": 5}]}))
-    with pytest.raises(UsageError, match=r"shrink\.json"):
-        shrink(recorded, tmp_path, Fake())
-    path.write_text(json.dumps({"format": 9}))
-    with pytest.raises(UsageError, match="format 9 where 1"):
-        shrink(recorded, tmp_path, Fake())
+    fake.plays = second
+    with pytest.raises(UsageError, match="another fencepost is running this"):
+        shrink(tmp_path, fake)
+    (journal,) = tmp_path.glob(f"shrink-*/*/{JOURNAL}")
+    journal.unlink()
+    (journal.parent / "shrink.json").write_text(json.dumps({"format": 1, "tries": []}))
+    with pytest.raises(UsageError, match="of an earlier version"):
+        shrink(tmp_path, Fake())
 
 
 # -- replaying ----------------------------------------------------------------------------------------------------
 
 
-def again(
-    recorded: Recorded,
-    results: Path,
-    carry: Callable[[CheckedPlan, Path], Try],
-    fingerprint: str | None = BUG,
-    **how: Any,
-) -> Replay:
-    how = {"times": 5, "until_invalid": False, **how}
-    carrier = Carrier(carry=carry, stopped=lambda: False, say=lambda _: None)
-    return replay(recorded, fingerprint, results, carrier=carrier, **how)
+@pytest.fixture
+def again(kept: Path, tmp_path: Path, engine: Callable[[Fake], None]) -> Callable[..., int]:
+    """The exit code of `fencepost replay` of a run whose fault is all that the planted bug needs."""
+
+    def replay(fake: Fake, *arguments: str, times: int = 5) -> int:
+        engine(fake)
+        return main(["replay", str(kept), "--times", str(times), "--results", str(tmp_path / "results"), *arguments])
+
+    return replay
 
 
-def test_replay_counts_the_same_fingerprint_among_the_runs_that_count(recorded: Recorded, tmp_path: Path) -> None:
-    fake = Fake()
-    fake.why = [None, "no memory"]
-    done = again(recorded, tmp_path, fake.carry)
-    document = json.loads((done.folder / "replay.json").read_text())
+KILL = frozenset({"kill:one:for=300ms"})
+
+
+def test_replay_counts_the_same_fingerprint_among_the_runs_that_count(
+    again: Callable[..., int], kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake(needed=KILL)
+    fake.ends = ["invalid", ""]
+    assert again(fake) == 1
+    said = capsys.readouterr()
+    assert "the same fingerprint in 4 of 4, 95 % interval 40 to 100 %\n5" not in said.out
+    assert "4 runs: 4 invalid; 1 not counted" in said.out
+    assert "; 1 of 5, not counted" in said.err
+    assert "; 2 of 5: the same fingerprint; 0 of 1 faults injected, 0 on the same targets" in said.err
+    (folder,) = (tmp_path / "results" / "replay-some-run").iterdir()
+    document = json.loads((folder / "replay.json").read_text())
     assert (document["shown"], document["of"], len(document["tries"])) == (4, 4, 5)
     assert document["interval_95"] == [0.3976, 1.0]
     assert document["tries"][0]["why"] == "no memory"
-    assert all(plan.schedule == recorded.plan.schedule for plan in fake.plans)
+    assert {(plan.schedule, plan.seed) for plan in fake.plans} == {(str(kept / store.SCHEDULE), 1)}
 
 
-def test_replay_ends_with_the_first_invalid_run_where_that_is_asked(recorded: Recorded, tmp_path: Path) -> None:
-    found = iter(["valid", "unknown", "invalid", "valid"])
+def test_replay_ends_with_the_first_invalid_run_where_that_is_asked(
+    again: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake = Fake(needed=KILL)
+    fake.ends = ["valid", "invalid", "unknown", "valid"]
+    assert again(fake, "--until-invalid", "--json") == 1
+    document = json.loads(capsys.readouterr().out)
+    assert [made["validity"] for made in document["tries"]] == ["valid", "unknown", "invalid"]
+    assert (document["shown"], document["of"]) == (1, 3)
 
-    def carry(checked: CheckedPlan, folder: Path) -> Try:
-        return Try(folder="x", validity=next(found), fingerprints=())
 
-    done = again(recorded, tmp_path, carry, None, until_invalid=True)
-    assert [made.validity for made in done.tries] == ["valid", "unknown", "invalid"]
-    assert done.document()["shown"] is None
+def test_replay_that_is_stopped_ends_after_the_run_that_is_under_way(
+    again: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert again(Fake(needed=KILL, stop_after=2)) == 1
+    assert "2 runs: 2 invalid" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "said"),
+    [
+        (("invalid", "valid"), 1, "the same fingerprint in 1 of 2, 95 % interval 1 to 99 %"),
+        (("valid", "unknown"), 2, "2 runs: 1 valid, 1 unknown"),
+        (("valid", ""), 0, "1 runs: 1 valid; 1 not counted"),
+        (("", ""), 255, "0 runs: none; 2 not counted"),
+        (("valid", "unknown (contradiction)"), 255, "checkers contradict each other, a defect of fencepost, in: runs/"),
+        (("invalid", "unknown (contradiction)"), 1, "checkers contradict each other, a defect of fencepost, in: runs/"),
+    ],
+)
+def test_replay_exits_as_several_runs_do_and_says_what_was_counted(
+    again: Callable[..., int], capsys: pytest.CaptureFixture[str], ends: tuple[str, ...], code: int, said: str
+) -> None:
+    fake = Fake(needed=KILL)
+    fake.ends = [*reversed(ends)]
+    assert again(fake, times=2) == code
+    assert said in capsys.readouterr().out
 
 
 def test_how_much_of_a_schedule_came_again_is_told(tmp_path: Path) -> None:
     rows = [row("kill:one"), row("kill:one", 3, number=1), row("kill:one", 5, number=2)]
     write_rows([rows[0], {**rows[2], "nodes": ["n3"]}], tmp_path / "schedule.jsonl")
-    found = resemblance(rows, tmp_path / "schedule.jsonl")
+    found = resemblance(rows, tmp_path)
     assert (found.faults, found.injected, found.same_targets) == (3, 2, 1)
     write_rows([{**r, "details": {"client_worker": 5}} for r in rows], tmp_path / "schedule.jsonl")
-    assert resemblance(rows, tmp_path / "schedule.jsonl").same_targets == 0, "another client is another target"
-    assert resemblance(rows, tmp_path / "none.jsonl").injected == 0
+    assert resemblance(rows, tmp_path).same_targets == 0, "another client is another target"
+    assert resemblance(rows, tmp_path / "none").injected == 0
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -502,90 +603,3 @@ def test_a_run_without_a_violation_has_nothing_to_shrink_to(kept: Path, capsys: 
     assert main(["shrink", str(kept), "--results", str(kept / "results")]) == 254
     assert "nothing to shrink to" in capsys.readouterr().err
     assert not (kept / "results").exists()
-
-
-def test_what_came_of_it_is_said_with_the_command_that_runs_it(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shrunk, _ = shrink(recorded, tmp_path, Fake())
-    say_shrunk(shrunk)
-    said = capsys.readouterr().out
-    assert "as it was, it shows in 4 of 4, 95 % interval 40 to 100 %" in said
-    assert "smaller: 2 of 8 faults" in said
-    assert "in fresh runs it shows in 10 of 10, 95 % interval 69 to 100 %" in said
-    assert f"fencepost run {tmp_path / 'shrink-slug' / 'when' / SMALLER}" in said
-    assert "NOT confirmed" not in said
-    shrunk.confirmation = (1, 10)
-    assert not shrunk.confirmed, "the search took it for showing, and fresh runs say otherwise"
-    say_shrunk(shrunk)
-    assert "NOT confirmed" in capsys.readouterr().out
-
-
-def test_a_budget_that_is_too_short_is_told_with_what_it_takes(
-    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shrunk, _ = shrink(recorded, tmp_path, Fake(), budget_s=20)
-    say_shrunk(shrunk)
-    assert "a try takes about 10 s" in capsys.readouterr().out
-
-
-def _executing(*validities: str) -> Callable[[CheckedPlan, Path], Any]:
-    """`execute` of a session, with runs that end so; "" for a harness that fails."""
-    left = list(validities)
-    codes = {"valid": 0, "invalid": 1, "unknown": 2, "unknown (contradiction)": ExitCode.INTERNAL}
-
-    def execute(checked: CheckedPlan, folder: Path) -> Any:
-        validity = left.pop(0)
-        if not validity:
-            raise HarnessError("the cluster did not start")
-        run = folder / "some-run" / str(len(left))
-        run.mkdir(parents=True)
-        shown = [{"fingerprints": [BUG, "etcd:other"]}] if validity == "invalid" else []
-        return SimpleNamespace(
-            folder=run,
-            judgement=SimpleNamespace(validity=Validity(validity.split()[0]), exit_code=codes[validity]),
-            document={"anomalies": shown},
-        )
-
-    return execute
-
-
-@pytest.mark.parametrize(
-    ("validities", "code", "said"),
-    [
-        (("invalid", "valid"), 1, "the same fingerprint in 1 of 2, 95 % interval 1 to 99 %"),
-        (("valid", "unknown"), 2, "2 runs: 1 valid, 1 unknown"),
-        (("valid", ""), 0, "1 runs: 1 valid; 1 not counted"),
-        (("", ""), 255, "0 runs: none; 2 not counted"),
-        (("valid", "unknown (contradiction)"), 255, "checkers contradict each other, a defect of fencepost, in: some"),
-        (("invalid", "unknown (contradiction)"), 1, "checkers contradict each other, a defect of fencepost, in: some"),
-    ],
-)
-def test_replay_exits_as_several_runs_do_and_says_what_was_counted(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], validities: tuple[str, ...], code: int, said: str
-) -> None:
-    def never() -> bool:
-        return False
-
-    found = replay_command(
-        kept, tmp_path / "results", times=2, until_invalid=False, fingerprint=None, as_json=False,
-        carrier=Carrier(carry=carry_by(_executing(*validities), never), stopped=never, say=lambda _: None),
-    )  # fmt: skip
-    assert found == code
-    assert said in capsys.readouterr().out
-
-
-def test_a_run_that_was_stopped_by_hand_is_no_try_but_what_it_proved_counts_for_the_exit(
-    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def asked() -> bool:
-        return True
-
-    found = replay_command(
-        kept, tmp_path / "results", times=5, until_invalid=False, fingerprint=None, as_json=True,
-        carrier=Carrier(carry=carry_by(_executing("invalid"), asked), stopped=asked, say=lambda _: None),
-    )  # fmt: skip
-    assert found == 1
-    document = json.loads(capsys.readouterr().out)
-    assert (document["shown"], document["of"], document["interval_95"]) == (0, 0, [0.0, 1.0])
-    assert document["tries"][0]["why"] == "stopped by hand"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from fencepost.campaigns.replay.shrink_state import DOCUMENT, SMALLER
+from fencepost.campaigns.replay.shrinking import DOCUMENT, SMALLER
 from fencepost.harness.verdict.fingerprint import violation_of
 
 

@@ -82,7 +82,7 @@ def test_a_night_runs_every_cell_once_canaries_and_required_cells_first() -> Non
     assert [name for name, _, _ in launcher.launched] == ["c", "b", "a", "d", "d"]
     assert made.state is NightState.FINISHED and outcome(made).is_green
     first, second = (a for a in made.attempts if a.cell == "d")
-    assert (first.seed, second.seed) == (seed_of(7, "d", 1), seed_of(7, "d", 2)) and first.seed != second.seed
+    assert (first.seed, second.seed) == (seed_of(7, cells[3], 1), seed_of(7, cells[3], 2)) and first.seed != second.seed
 
 
 def test_never_more_runs_at_a_time_than_jobs() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fencepost.campaigns.replay.shrink_state import DOCUMENT, SMALLER
+from fencepost.campaigns.replay.shrinking import DOCUMENT, SMALLER
 from fencepost.warehouse.pages.collect import matrices
 from fencepost.warehouse.pages.shrunk import smallest
 from fencepost.warehouse.pages.site import pages, write_pages

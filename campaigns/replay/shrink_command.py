@@ -1,23 +1,21 @@
 """`fencepost shrink`: its flags, the search, and the outcome that it prints."""
 
 import math
-import sys
 from pathlib import Path
+from typing import Any, Final
 
 import click
 
-from fencepost.campaigns.commands.replay import carrier_of
+from fencepost.campaigns.commands.carrying_out import carry_out
+from fencepost.campaigns.night.night import NightState
+from fencepost.campaigns.night.session import NightWishes
 from fencepost.campaigns.replay.recorded import choose, read_recorded
 from fencepost.campaigns.replay.reductions import dropped
-from fencepost.campaigns.replay.shrink_state import DOCUMENT, SMALLER, Shrunk
-from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, Shrinking
-from fencepost.campaigns.replay.tries import Carrier
+from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
-from fencepost.harness.cli.output.outcome import CommandSession
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.findings.rate import Rate
 
 EXAMPLES = (
     HelpExample("fencepost shrink RUN", "Search for half an hour, then confirm by 10 new runs"),
@@ -29,18 +27,10 @@ EXAMPLES = (
 
 
 #: A baseline of two tries, and two smaller plans of which one shows at once and the other does not.
-_SHORT_SEARCH_TRIES = 8
+_SHORT_SEARCH_TRIES: Final = 8
 
 
-def shrink(
-    run: Path,
-    results: Path,
-    *,
-    budget: str,
-    confirmations: int,
-    fingerprint: str | None,
-    carrier: Carrier,
-) -> int:
+def shrink(run: Path, results: Path, *, budget: str, confirmations: int, fingerprint: str | None) -> int:
     """Shrink a run and print what is left: 0 when that is confirmed or nothing can be left out, else 2."""
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
     if not budget_s:
@@ -57,66 +47,53 @@ def shrink(
             f"{recorded.folder}: the run shows no violation, so there is nothing to shrink to",
             hint=f"{command_line('replay', shorten(str(recorded.folder)), '--until-invalid')} looks for one",
         )
-    _err(f"shrinking {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
-    _err(f"fingerprint: {wanted}")
-    search = Shrinking(
-        recorded,
-        wanted,
-        results,
-        budget_s=budget_s,
-        carrier=carrier,
-        confirmations=confirmations,
-    )
-    _err(f"tries are kept in {shorten(str(search.folder))}; stopped and called again this goes on")
-    shrunk = search.run()
-    say_shrunk(shrunk)
-    open_ = not (shrunk.confirmed if shrunk.smaller else shrunk.complete and shrunk.baseline[0])
-    return int(ExitCode.UNKNOWN if open_ or shrunk.stopped else ExitCode.VALID)
+    click.echo(f"shrinking {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}", err=True)
+    click.echo(f"fingerprint: {wanted}", err=True)
+    search = Shrinking(recorded, wanted, results, budget_s=budget_s, confirmations=confirmations)
+    again = "stopped and called again this goes on"
+    click.echo(f"tries are kept in {shorten(str(search.folder))}; {again}", err=True)
+    wishes = NightWishes(budget_s=budget_s, seed=recorded.plan.seed, results=results, jobs=1, repeats=True)
+    _, night = carry_out(search.strategy(), wishes, resume=False)
+    stopped = night.state is NightState.STOPPED
+    shrunk = search.shrunk(night)
+    say_shrunk(shrunk, search, stopped=stopped)
+    open_ = not (shrunk.confirmed if shrunk.smaller else shrunk.complete and shrunk.baseline.seen)
+    return int(ExitCode.UNKNOWN if open_ or stopped else ExitCode.VALID)
 
 
-def say_shrunk(shrunk: Shrunk) -> None:
-    if shrunk.baseline[1]:
-        click.echo(f"as it was, it shows in {Rate(*shrunk.baseline)}")
+def say_shrunk(shrunk: Shrunk, search: Shrinking, *, stopped: bool) -> None:
+    if shrunk.baseline.runs:
+        click.echo(f"as it was, it shows in {shrunk.baseline}")
     for line in dropped(shrunk.whole, shrunk.best):
         click.echo(f"  {line}")
-    if shrunk.stopped:
+    if stopped:
         click.echo("stopped: run the same command again to continue from here")
-    elif shrunk.complete and not shrunk.baseline[0]:
+    elif shrunk.complete and not shrunk.baseline.seen:
         click.echo("it did not show again, so there is nothing to search by: fencepost replay tells how seldom it is")
     elif not shrunk.smaller and shrunk.complete:
         click.echo("nothing can be left out")
     elif not shrunk.smaller:
+        enough_min = math.ceil(search.per_try_s * (_SHORT_SEARCH_TRIES + shrunk.confirmations) / 60)
         click.echo(
-            f"the budget was spent before anything smaller showed: a try takes about {shrunk.per_try_s:.0f} s, and "
-            f"{shrunk.confirmations} tries are reserved to confirm; run the same command with "
-            f"--budget {_enough_min(shrunk)}m or more"
-            + (f", or with --confirm {CONFIRMATIONS_MIN}" if shrunk.confirmations > CONFIRMATIONS_MIN else "")
+            f"the budget was spent before anything smaller showed: a try takes about {search.per_try_s:.0f} s, and "
+            f"{shrunk.confirmations} tries are reserved to confirm; run the same command with --budget {enough_min}m "
+            "or more" + (f", or with --confirm {CONFIRMATIONS_MIN}" if shrunk.confirmations > CONFIRMATIONS_MIN else "")
         )
     if shrunk.smaller:
-        _say_smaller(shrunk)
-    click.echo(f"{shrunk.tries} tries, all kept: {shorten(str(shrunk.folder / DOCUMENT))}")
+        _say_smaller(shrunk, search.folder)
+    click.echo(f"{shrunk.tries} tries, all kept: {shorten(str(search.folder / DOCUMENT))}")
 
 
-def _enough_min(shrunk: Shrunk) -> int:
-    """Minutes for a short search and its confirmation."""
-    return math.ceil(shrunk.per_try_s * (_SHORT_SEARCH_TRIES + shrunk.confirmations) / 60)
-
-
-def _say_smaller(shrunk: Shrunk) -> None:
+def _say_smaller(shrunk: Shrunk, folder: Path) -> None:
     before, after = len(shrunk.whole.rows), len(shrunk.best.rows)
     more = "" if shrunk.complete else "; the search is not over: run the same command again to continue"
     click.echo(f"smaller: {after} of {before} faults, {shrunk.best.plan.time_limit}{more}")
-    if shrunk.confirmation is None:
+    if not shrunk.confirmation.runs:
         click.echo("not confirmed yet by runs of its own")
     else:
         doubt = "" if shrunk.confirmed else " - NOT confirmed: much less often than as it was"
-        click.echo(f"in fresh runs it shows in {Rate(*shrunk.confirmation)}{doubt}")
-    click.echo(f"run it: {command_line('run', shorten(str(shrunk.folder / SMALLER)))}")
-
-
-def _err(text: str) -> None:
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+        click.echo(f"in fresh runs it shows in {shrunk.confirmation}{doubt}")
+    click.echo(f"run it: {command_line('run', shorten(str(folder / SMALLER)))}")
 
 
 @click.command("shrink", cls=Documented, examples=EXAMPLES)
@@ -143,7 +120,7 @@ def _err(text: str) -> None:
     help="Keep this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
 )
 @click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the tries.")
-def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
+def command(run: Path, results: Path, **flags: Any) -> int:
     """Find a smaller plan that still shows the violation.
 
     RUN is the folder of an invalid run. Shrinking cuts its time, leaves out faults, lowers the load and narrows the
@@ -152,12 +129,4 @@ def command(run: Path, budget: str, confirmations: int, fingerprint: str | None,
 
     Exits 0 with a confirmed plan or when nothing can be left out, else 2.
     """
-    with CommandSession() as session:
-        return shrink(
-            run,
-            results.resolve(),
-            budget=budget,
-            confirmations=confirmations,
-            fingerprint=fingerprint,
-            carrier=carrier_of(session),
-        )
+    return shrink(run, results.resolve(), **flags)
