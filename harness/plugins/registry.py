@@ -295,8 +295,8 @@ def checker_of_model(name: str, model: Any = None) -> Checker:
     """What judges histories by this model, else by the one that a plug-in offers under the name; raises UsageError."""
     model = _load("model", name, MODELS) if model is None else model
     judge, checked = (offers.attribute(f"fencepost.checkers.objects.user_objects:{f}") for f in ("judge", "checked"))
-    asked = checked(name, model() if isinstance(model, type) else model)
-    return _named("user-model", functools.partial(judge, name, asked))
+    model = model() if isinstance(model, type) else model
+    return _named("user-model", functools.partial(judge, name, checked(name, model)))
 
 
 def derive() -> Deriver:
