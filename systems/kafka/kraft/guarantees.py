@@ -4,7 +4,8 @@ from typing import Final
 
 from fencepost.harness.base.options import Duration
 from fencepost.harness.contract.releases import is_before
-from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.harness.verdict import LeadershipBound, ResumeBound, Standing
+from fencepost.systems.kafka.server.options import KraftOptions
 
 #: The first release whose leader checks whether a majority of voters still fetches from it.
 CHECKS_QUORUM_SINCE: Final = (3, 7)
@@ -13,6 +14,16 @@ _ISSUE: Final = "KAFKA-15489"
 WATCH_NS: Final = 30_000_000_000
 #: The subject of claims to be the active controller, the layer above raft.
 ACTIVE_CONTROLLER: Final = "controller"
+
+
+def resume_bound(options: KraftOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    return ResumeBound(
+        bound_ns=options.broker_session + options.fetch + 6 * options.election,
+        source="a broker that is gone is fenced after broker.session.timeout.ms; before, a voter stands after "
+        "controller.quorum.fetch.timeout.ms without a leader, and again after one to two election time-outs; three "
+        "attempts",
+    )
 
 
 def checks_quorum(version: str) -> bool:

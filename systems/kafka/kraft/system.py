@@ -20,7 +20,7 @@ from fencepost.systems.kafka.guarantees import broker_numbers, unpromised
 from fencepost.systems.kafka.kraft import features, membership
 from fencepost.systems.kafka.kraft.catching_up import CAUGHT_UP
 from fencepost.systems.kafka.kraft.failover import FAILOVER
-from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound
+from fencepost.systems.kafka.kraft.guarantees import ACTIVE_CONTROLLER, leadership_bound, resume_bound
 from fencepost.systems.kafka.kraft.membership import KraftMembership
 from fencepost.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
@@ -88,6 +88,7 @@ class Kraft(Kafka[KraftOptions]):
         changed=changed({Layer.RAFT: RAFT, Layer.CONTROLLER: ACTIVE_CONTROLLER}),
     )
     failover: Final = FAILOVER
+    resume_bound = staticmethod(resume_bound)
 
     def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
         controllers = configuration.controllers(nodes, combined=options.combined)

@@ -8,7 +8,7 @@ from fencepost.harness.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.systems.kafka.client import partition_leaders
+from fencepost.systems.kafka.client import partition_leaders, replicas
 from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import open_session
 from fencepost.systems.kafka.contract.partition_leaders import PartitionReign
@@ -26,6 +26,7 @@ class Kafka(BaseSystem[S], ABC):
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
         await partition_leaders.elect_preferred(of_role(layout, BROKER), CLIENT_PORT, timeout_s)
 
+    replica_states = staticmethod(replicas.replica_states)
     deployment: Deployment
 
     def specs(
