@@ -7,6 +7,7 @@ between two groups that wait come some that compute: so neither the workers nor 
 random otherwise.
 """
 
+import gc
 import os
 import re
 from collections.abc import Generator, Iterator
@@ -63,6 +64,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return group_of(nodeid)
 
     return ByGroup(config, log)
+
+
+def pytest_configure() -> None:
+    # A million objects of twelve thousand tests stay to the end: to look through them for garbage takes seconds.
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -123,12 +134,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One Spark JVM for all tests of a run; it starts when the first test asks for it."""
+    """One Spark JVM for all tests of a run; it starts when the first test asks for it.
+
+    The tests' frames have ten rows: to compile code for them, as Spark and Java do, takes longer than to interpret it.
+    """
     from fencepost.warehouse.spark_session import SparkHandle
 
     with SparkHandle("local[2]") as handle:
-        session = handle.session()
-        # The tests' frames have ten rows.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            session = handle.session()
         session.conf.set("spark.sql.shuffle.partitions", "2")
         session.conf.set("spark.sql.adaptive.enabled", "false")
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         yield session

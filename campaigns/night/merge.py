@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.night.night import CellOutcome, Night, NightState, outcome_of
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt, outcome_of
 from fencepost.campaigns.night.register import REGISTER, night_of, read_register
 from fencepost.harness.base.errors import UsageError
 
@@ -57,7 +57,7 @@ def merged_night(shards: Sequence[tuple[Path, Night]], home: Path) -> Night:
     """Merge shards to one night, with paths relative to `home`; raises UsageError for what does not belong together."""
     _refuse_strangers(shards)
     nights = [
-        msgspec.structs.replace(night, cells=tuple(_rebased(o, folder, home) for o in night.cells))
+        msgspec.structs.replace(night, cells=_rebased(night.cells, Path(os.path.relpath(folder, home))))
         for folder, night in sorted(shards, key=lambda each: each[1].shards_present)
     ]
     first = nights[0]
@@ -111,15 +111,12 @@ def _state(nights: Sequence[Night]) -> NightState:
     return min((night.state for night in nights), key=order.index)
 
 
-def _rebased(each: CellOutcome, folder: Path, home: Path) -> CellOutcome:
-    below = Path(os.path.relpath(folder, home))
-    attempts = tuple(
-        msgspec.structs.replace(
-            a, folder=(below / a.folder).as_posix(), report=(below / a.report).as_posix() if a.report else ""
-        )
-        for a in each.attempts
-    )
-    return msgspec.structs.replace(each, attempts=attempts)
+def _rebased(cells: Sequence[CellOutcome], below: Path) -> tuple[CellOutcome, ...]:
+    def rebased(a: RunAttempt) -> RunAttempt:
+        report = (below / a.report).as_posix() if a.report else ""
+        return msgspec.structs.replace(a, folder=(below / a.folder).as_posix(), report=report)
+
+    return tuple(msgspec.structs.replace(each, attempts=tuple(map(rebased, each.attempts))) for each in cells)
 
 
 def _joined(own: Sequence[CellOutcome]) -> CellOutcome:

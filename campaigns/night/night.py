@@ -92,9 +92,9 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs_tested(self) -> tuple[int, int]:
         """How many of its runs have a verdict, and how many have ended."""
-        last = {(a.shard, a.run): a for a in self.decisive}
-        judged = {(a.shard, a.run) for a in self.decisive if a.run_class is not None and a.run_class.is_judged}
-        return len(judged), len(last)
+        decisive = self.decisive
+        judged = {(a.shard, a.run) for a in decisive if a.run_class is not None and a.run_class.is_judged}
+        return len(judged), len({(a.shard, a.run) for a in decisive})
 
     @property
     def is_tested(self) -> bool:
@@ -209,12 +209,9 @@ def outcome_of(cell: NightCell, attempts: Sequence[RunAttempt], refusal: str = "
 
 def decisive_attempts(attempts: Sequence[RunAttempt]) -> list[RunAttempt]:
     """Of each run the last attempt, and every violation that an earlier one showed."""
-    decisive: list[RunAttempt] = []
-    for run in sorted({(a.shard, a.run) for a in attempts}):
-        own = sorted((a for a in attempts if (a.shard, a.run) == run), key=lambda a: a.number)
-        decisive += [a for a in own[:-1] if a.run_class in (RunClass.INVALID, RunClass.KNOWN)]
-        decisive.append(own[-1])
-    return decisive
+    ordered = sorted(attempts, key=lambda a: (a.shard, a.run, a.number))
+    last = {(a.shard, a.run): a for a in ordered}
+    return [a for a in ordered if a is last[a.shard, a.run] or a.run_class in (RunClass.INVALID, RunClass.KNOWN)]
 
 
 def _shows(cell: NightCell, attempt: RunAttempt) -> bool:

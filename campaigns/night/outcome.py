@@ -172,10 +172,10 @@ def _cell_reasons(each: CellOutcome, refused: dict[str, str]) -> Iterator[Reason
 
 def tested_in_words(cells: Sequence[CellOutcome]) -> str:
     """How many of these cells have a verdict: "2 of 4 cells tested, 1 of them without faults, 1 only in part"."""
-    quiet = sum(o.is_tested and not nemesis_of(o.cell) for o in cells)
-    whole = sum(o.is_tested for o in cells)
-    part = sum(bool(o.runs_tested[0]) and not o.is_tested for o in cells)
-    parts = [f"{whole} of {counted(len(cells), 'cell')} tested"]
+    tested = [o for o in cells if o.is_tested]
+    quiet = sum(not nemesis_of(o.cell) for o in tested)
+    part = sum(bool(o.runs_tested[0]) for o in cells) - len(tested)
+    parts = [f"{len(tested)} of {counted(len(cells), 'cell')} tested"]
     parts += [f"{quiet} of them without faults"] if quiet else []
     return ", ".join([*parts, *([f"{part} only in part"] if part else [])])
 

@@ -12,6 +12,7 @@ of them.
 """
 
 import enum
+import functools
 import keyword
 import math
 import types
@@ -258,6 +259,7 @@ def _types_of(struct: type[Options]) -> dict[str, Any]:
     return {name: kind for name, (kind, _) in _annotations(struct).items()}
 
 
+@functools.cache
 def _annotations(struct: type[Options]) -> dict[str, tuple[Any, msgspec.Meta]]:
     """Each field's type without its annotation, and what `about` says of it."""
     rows_by_name = {}

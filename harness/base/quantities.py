@@ -5,6 +5,7 @@
 Durations with units, as they stand on command lines and in plans: `30s`, `250ms`, `2m`, `1h30m`, `2d`.
 """
 
+import functools
 import json
 import re
 import sys
@@ -52,6 +53,7 @@ _UNITS_NS: Final = {
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
 
 
+@functools.lru_cache
 def parse_duration_ns(text: str, *, what: str = "duration") -> int:
     """Read a text such as `30s` as nanoseconds; raises UsageError for anything else, also for a bare number."""
     parts = _PART.findall(text)

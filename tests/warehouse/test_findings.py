@@ -5,11 +5,10 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql import SparkSession
 
 from fencepost.warehouse.findings import examples, sightings
-from fencepost.warehouse.night_tables import STORED, schema_of
+from tests.warehouse.test_nightly import _frames
 
 pytestmark = pytest.mark.spark
 
@@ -56,14 +55,6 @@ def _drawn(seed: int) -> dict[str, list[Row]]:
 @pytest.fixture(params=[0, pytest.param(1, marks=pytest.mark.slow)])
 def drawn(request: pytest.FixtureRequest) -> dict[str, list[Row]]:
     return _drawn(request.param)
-
-
-def _frames(spark: SparkSession, tables: dict[str, list[Row]]) -> dict[str, DataFrame]:
-    frames = {}
-    for name, rows in tables.items():
-        schema = from_arrow_schema(schema_of(STORED[name]))
-        frames[name] = spark.createDataFrame([{f: row.get(f) for f in schema.names} for row in rows], schema)
-    return frames
 
 
 def _ordinary(drawn: dict[str, list[Row]]) -> dict[str, Row]:
