@@ -150,8 +150,7 @@ SAMPLE: Final = {
 
 
 @pytest.mark.parametrize(
-    "flag",
-    [param.opts[-1] for param in run.params if isinstance(param, click.Option) and not param.is_flag],
+    "flag", [param.opts[-1] for param in run.params if isinstance(param, click.Option) and not param.is_flag]
 )
 def test_a_variable_that_is_unset_makes_no_other_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: str
@@ -226,15 +225,7 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str], what: str, na
 def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _main(capsys, "doctor")
     assert code in (0, 254)
-    for part in (
-        "lab",
-        "nf_tables",
-        "etcd: 3.5.1",
-        "zookeeper: 3.9.5",
-        "kraft: 4.3.1",
-        "native core",
-        "Spark",
-    ):
+    for part in ("lab", "nf_tables", "etcd: 3.5.1", "zookeeper: 3.9.5", "kraft: 4.3.1", "native core", "Spark"):
         assert part in out
     assert ("NO " in out) <= ("remedy:" in out)
 

@@ -13,18 +13,8 @@ from tests.fakes.playing import play
 from tests.fakes.store import PlantedStore, StoreSession, facts_of
 
 NODES: Final = ("b1", "b2", "b3")
-GUARANTEES: Final = (
-    "group-commits-durable",
-    "group-generations-fence",
-    "group-one-owner",
-    "group-offsets-fresh",
-)
-FACTS: Final = facts_of(
-    "consumer-groups",
-    NODES,
-    GUARANTEES,
-    thresholds=Thresholds(ok_operations_min=40),
-)
+GUARANTEES: Final = ("group-commits-durable", "group-generations-fence", "group-one-owner", "group-offsets-fresh")
+FACTS: Final = facts_of("consumer-groups", NODES, GUARANTEES, thresholds=Thresholds(ok_operations_min=40))
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {
     "forgets": ("the last tenth of the commits is gone at the end", "consumer-groups:lost-offset"),

@@ -11,9 +11,7 @@ from tests.fakes.store import PlantedStore, StoreSession, facts_of
 NODES: Final = ("b1", "b2", "b3")
 _BLOCK: Final = 10
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
-BUGS: Final = {
-    "block-twice": ("one block in ten is allotted a second time", "producer-ids:producer-id-given-twice"),
-}
+BUGS: Final = {"block-twice": ("one block in ten is allotted a second time", "producer-ids:producer-id-given-twice")}
 FACTS: Final = facts_of("producer-ids", NODES, ("unique-producer-ids",), read_guarantee="unique-producer-ids")
 
 

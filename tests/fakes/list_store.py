@@ -17,10 +17,7 @@ _STRICT: Final = "strict-serializable"
 FACTS: Final = facts_of("list-append", NODES, (_STRICT,), read_guarantee=_STRICT)
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {
-    "lost-update": (
-        "a transaction now and then writes back a list that it had read",
-        "list-append:lost-update",
-    ),
+    "lost-update": ("a transaction now and then writes back a list that it had read", "list-append:lost-update"),
     "aborted-read": ("an aborted transaction takes effect now and then", "list-append:G1a"),
     "skew": ("all reads are made some time before the appends", "list-append:G2-item"),
     "stale": ("a transaction that only reads is answered from an older state", "list-append:G-single-realtime"),

@@ -45,12 +45,7 @@ BUGS: Final = {
     "served-late": ("a session that is over is served", "silent-new-session"),
     "late-events": ("events come a while after the change", "watch-before-answer"),
 }
-FACTS: Final = facts_of(
-    "metastore",
-    NODES,
-    GUARANTEES,
-    read_guarantee="session-requests-in-order",
-)
+FACTS: Final = facts_of("metastore", NODES, GUARANTEES, read_guarantee="session-requests-in-order")
 
 
 class _ZNode:

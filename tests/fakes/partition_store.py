@@ -27,12 +27,7 @@ GUARANTEES: Final = (
     "partition-states-fresh",
     "stale-broker-is-fenced",
 )
-FACTS: Final = facts_of(
-    "partition-states",
-    NODES,
-    GUARANTEES,
-    thresholds=Thresholds(ok_operations_min=40),
-)
+FACTS: Final = facts_of("partition-states", NODES, GUARANTEES, thresholds=Thresholds(ok_operations_min=40))
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {
     "two-leaders": ("b3 now and then names another leader", "partition-states:two-leaders-of-one-epoch"),

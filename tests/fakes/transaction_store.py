@@ -23,11 +23,7 @@ GUARANTEES: Final = (
     "transforms-exactly-once",
 )
 FACTS: Final = facts_of(
-    "log-transactions",
-    NODES,
-    GUARANTEES,
-    thresholds=Thresholds(ok_operations_min=40),
-    options={"hangs_after": "3s"},
+    "log-transactions", NODES, GUARANTEES, thresholds=Thresholds(ok_operations_min=40), options={"hangs_after": "3s"}
 )
 #: What each bug does, and the anomaly (checker:name) by which it must be found.
 BUGS: Final = {

@@ -268,10 +268,7 @@ def test_the_key_of_a_transaction_is_refused() -> None:
 
 
 #: Operations whose answers leave open what they are of, and models that the refusal names.
-_OPEN: Final = [
-    ("0(r 0)0", "register, counter, bank, set"),
-    ('0(r 0)"x" 0(r 0)0', "register, counter, bank, set"),
-]
+_OPEN: Final = [("0(r 0)0", "register, counter, bank, set"), ('0(r 0)"x" 0(r 0)0', "register, counter, bank, set")]
 
 
 @pytest.mark.parametrize(("words", "models"), _OPEN)

@@ -77,11 +77,7 @@ CASES: list[tuple[str | None, list[str], str]] = [
     (None, _("0 add 5", "1 read nil -> 5", "0 decrement 2", "1 read nil -> 3"), "valid"),
     (None, _("0 add 5", "1 read nil -> 4"), "impossible-value"),
     (None, [*_("0 increment"), "0 add 5", "0 :info", *_("1 read nil -> 6", "1 read nil -> 6")], "valid"),
-    (
-        None,
-        [*_("0 increment"), "0 add 5", "0 :info", *_("1 read nil -> 6", "1 read nil -> 1")],
-        "impossible-value",
-    ),
+    (None, [*_("0 increment"), "0 add 5", "0 :info", *_("1 read nil -> 6", "1 read nil -> 1")], "impossible-value"),
     (None, ["0 add 2", "1 add 2", "0 :ok", "2 read", "1 :ok", "2 :ok 3"], "impossible-value"),
     # Other collections.
     ("bag", _("0 enqueue 1", "0 enqueue 2", "1 dequeue nil -> 2", "1 dequeue nil -> 1", "1 dequeue"), "valid"),
@@ -113,11 +109,7 @@ CASES: list[tuple[str | None, list[str], str]] = [
     (None, ["0 enqueue 1", "1 enqueue 2", "0 :ok", "1 :ok", *_("1 drain nil -> [2 1]")], "valid"),
     (None, _("0 enqueue 1", "0 enqueue 2", "1 drain nil -> [2 1]"), "reordered-element"),
     (None, [*_("0 enqueue 1", "0 enqueue 2"), "1 dequeue", "1 :info", *_("2 dequeue nil -> 2")], "valid"),
-    (
-        None,
-        [*_("0 enqueue 1", "0 enqueue 2", "0 enqueue 3"), "1 drain", "1 :info", *_("2 dequeue nil -> 3")],
-        "valid",
-    ),
+    (None, [*_("0 enqueue 1", "0 enqueue 2", "0 enqueue 3"), "1 drain", "1 :info", *_("2 dequeue nil -> 3")], "valid"),
     (
         None,
         [*_("0 enqueue 1", "0 enqueue 2"), "1 drain", "1 :info", *_("2 dequeue nil -> 2", "0 dequeue nil -> 1")],
@@ -177,43 +169,15 @@ CASES: list[tuple[str | None, list[str], str]] = [
     ("multi-register", _("0 txn [[:w :x 1]]", "1 txn [[:r :x nil]] -> [[:r :x 2]]"), "phantom-read"),
     ("multi-register", _("0 txn [[:w :x 1]]", "1 txn [[:w :x 2] [:r :x nil]] -> [[:w :x 2] [:r :x 1]]"), "internal"),
     # A bank.
-    (
-        None,
-        _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 0, 1 10}"),
-        "valid",
-    ),
-    (
-        None,
-        _("0 transfer T0 1 5", "1 read nil -> {0 0, 1 10}", "1 read nil -> {0 0, 1 10}"),
-        "valid",
-    ),
-    (
-        None,
-        _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 1, 1 10}"),
-        "wrong-total",
-    ),
-    (
-        None,
-        _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 7", "1 read nil -> {0 -2, 1 12}"),
-        "negative-balance",
-    ),
+    (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 0, 1 10}"), "valid"),
+    (None, _("0 transfer T0 1 5", "1 read nil -> {0 0, 1 10}", "1 read nil -> {0 0, 1 10}"), "valid"),
+    (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 1, 1 10}"), "wrong-total"),
+    (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 7", "1 read nil -> {0 -2, 1 12}"), "negative-balance"),
     (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 7"), "overdraft"),
-    (
-        None,
-        _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 5, 1 5}"),
-        "impossible-balances",
-    ),
+    (None, _("0 read nil -> {0 5, 1 5}", "0 transfer T0 1 5", "1 read nil -> {0 5, 1 5}"), "impossible-balances"),
     # Before the transfer nobody read, but it must have been covered by what the account began with.
-    (
-        None,
-        _("0 transfer T0 1 5", "0 transfer T1 0 8", "1 read nil -> {0 8, 1 0}"),
-        "valid",
-    ),
-    (
-        None,
-        _("0 transfer T0 1 5", "0 transfer T1 0 8", "1 read nil -> {0 7, 1 1}"),
-        "impossible-balances",
-    ),
+    (None, _("0 transfer T0 1 5", "0 transfer T1 0 8", "1 read nil -> {0 8, 1 0}"), "valid"),
+    (None, _("0 transfer T0 1 5", "0 transfer T1 0 8", "1 read nil -> {0 7, 1 1}"), "impossible-balances"),
 ]
 
 

@@ -13,10 +13,7 @@ NEAR_S = {"etcd": 3.0, "zookeeper": 2.0}
 SYSTEMS = ["etcd", "zookeeper"]
 DAY_S = 86_400
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here())),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_here()))]
 
 
 def play(scene: str, **args: Any) -> Any:

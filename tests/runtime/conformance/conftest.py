@@ -26,10 +26,7 @@ MARKED = [pytest.param(name, marks=_marks(kind)) for name, kind in KINDS.items()
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
     """Tests of one kind follow each other, so that one cluster is up at a time; all of it is gone at the end."""
     kind = request.param
-    with (
-        tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder,
-        Stage.open(kind, Path(folder)) as it,
-    ):
+    with tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder, Stage.open(kind, Path(folder)) as it:
         run = run_id(it)
         yield it
         it.play("tests.runtime.conformance.links:be_in_the_middle")

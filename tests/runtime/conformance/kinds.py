@@ -46,7 +46,5 @@ DIAL_OF_A_DEAD_NODE: Final = Difference(
     "nobody",
 )
 HAS_STREAMS: Final = Difference(
-    False,
-    {"streams": True},
-    "packet rules do not see the bytes of a stream; only a proxy can hold them up",
+    False, {"streams": True}, "packet rules do not see the bytes of a stream; only a proxy can hold them up"
 )

@@ -78,10 +78,7 @@ async def claims(system: System, layout: Layout, subject: str) -> dict[str, Clai
 @pytest.mark.parametrize("kind", ["rules", "published", "toxiproxy"])
 @pytest.mark.parametrize(
     ("name", "options", "asked"),
-    [
-        ("kraft", {"combined": True}, {"raft": 3, "controller": 3}),
-        ("kafka-zk", {}, {"controller": 6, "view": 3}),
-    ],
+    [("kraft", {"combined": True}, {"raft": 3, "controller": 3}), ("kafka-zk", {}, {"controller": 6, "view": 3})],
     ids=["combined", "kafka-zk"],
 )
 def test_every_node_answers_whatever_the_harness_asks(

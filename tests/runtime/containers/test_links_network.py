@@ -56,8 +56,7 @@ def test_the_first_free_subnet_is_taken(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    "words",
-    ["Pool overlaps with other one on this address space", "subnet 10.78.0.0/24 is already used on the host"],
+    "words", ["Pool overlaps with other one on this address space", "subnet 10.78.0.0/24 is already used on the host"]
 )
 def test_a_subnet_that_the_engine_refuses_is_left_to_the_other(words: str) -> None:
     engine = Engine([], {"10.78.0.0/24": words})

@@ -88,11 +88,7 @@ def test_another_client_finds_the_same_engine_with_the_same_certificates(tmp_pat
     )
     found = kwargs_from_env(_environment(cast("Any", SimpleNamespace(api=api))))
     assert found["base_url"] == "https://engine.test:2376"
-    assert (found["tls"].cert, found["tls"].ca_cert, found["tls"].verify) == (
-        api.cert,
-        str(tmp_path / "ca.pem"),
-        True,
-    )
+    assert (found["tls"].cert, found["tls"].ca_cert, found["tls"].verify) == (api.cert, str(tmp_path / "ca.pem"), True)
 
 
 def test_files_for_a_container_are_everybodys() -> None:

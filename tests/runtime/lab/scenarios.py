@@ -379,11 +379,7 @@ async def data(lab: Lab, args: dict[str, Any]) -> Any:
 async def bad_specs(lab: Lab, args: dict[str, Any]) -> Any:
     """Each mistake in a spec is refused with a message that names it."""
     said = []
-    for wrong in (
-        specs(lab)[:-1],
-        specs(lab, files={"../x": ""}),
-        specs(lab, argv=("/no/such/program",)),
-    ):
+    for wrong in (specs(lab)[:-1], specs(lab, files={"../x": ""}), specs(lab, argv=("/no/such/program",))):
         try:
             await lab.realise(wrong)
             await lab.nodes["n1"].start()

@@ -106,8 +106,7 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
         if await shapes.read_back() != shapes.in_force.keys() or network.read_back() != network.blocked:
             wrong.append(step)
     found = await probe_exactly(
-        network,
-        {link: _REACH[network.blocked[link]] if link in network.blocked else Reach.OPEN for link in every},
+        network, {link: _REACH[network.blocked[link]] if link in network.blocked else Reach.OPEN for link in every}
     )
     wrong += [str(link) for link in every if (link in network.blocked) == (found[link] is Reach.OPEN)]
     await network.heal_all()

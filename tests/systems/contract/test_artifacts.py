@@ -77,11 +77,7 @@ def test_a_replaced_file_is_whole_or_untouched(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("script", "expected"),
-    [
-        ("echo 'etcd Version: 9.8.7'", "9.8.7"),
-        ("echo 'etcd Version: 9.8.7' >&2", "9.8.7"),
-    ],
+    ("script", "expected"), [("echo 'etcd Version: 9.8.7'", "9.8.7"), ("echo 'etcd Version: 9.8.7' >&2", "9.8.7")]
 )
 def test_a_binary_is_asked_for_its_version(tmp_path: Path, script: str, expected: str) -> None:
     binary = _script(tmp_path, script)
@@ -90,10 +86,7 @@ def test_a_binary_is_asked_for_its_version(tmp_path: Path, script: str, expected
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [
-        (b"#!/bin/sh\necho I am a teapot\n", "I am a teapot"),
-        (b"\x7fELF not really", "does not run here"),
-    ],
+    [(b"#!/bin/sh\necho I am a teapot\n", "I am a teapot"), (b"\x7fELF not really", "does not run here")],
 )
 def test_a_binary_that_is_something_else_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     binary = tmp_path / "binary"

@@ -216,11 +216,7 @@ def test_a_lost_connection_is_never_made_again(run: Any) -> None:
 
 def test_clients_of_one_node_do_not_share_a_connection(run: Any) -> None:
     async def scenario() -> None:
-        async with (
-            scripts.raw(lambda stream: b"") as wire,
-            scripts.client_of(wire.port),
-            scripts.client_of(wire.port),
-        ):
+        async with scripts.raw(lambda stream: b"") as wire, scripts.client_of(wire.port), scripts.client_of(wire.port):
             assert wire.connections == 2
 
     run(scenario())

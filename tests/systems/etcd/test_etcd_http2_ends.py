@@ -249,10 +249,7 @@ def test_a_server_that_breaks_the_protocol_is_left(run: Any, breach: str) -> Non
 
 @pytest.mark.parametrize(
     "told",
-    [
-        wire.frame(wire.DATA, 0, 1, wire.PUT),
-        wire.head(1) + wire.head(1),
-    ],
+    [wire.frame(wire.DATA, 0, 1, wire.PUT), wire.head(1) + wire.head(1)],
     ids=["data before headers", "headers amidst"],
 )
 def test_a_malformed_answer_ends_its_stream_alone(run: Any, told: bytes) -> None:

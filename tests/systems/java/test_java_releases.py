@@ -51,8 +51,7 @@ def test_a_folder_without_the_servers_jar_is_refused(name: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "server"),
-    [("zookeeper", "zookeeper-3.8.4.jar"), ("cassandra", "apache-cassandra-3.8.4.jar")],
+    ("name", "server"), [("zookeeper", "zookeeper-3.8.4.jar"), ("cassandra", "apache-cassandra-3.8.4.jar")]
 )
 def test_a_folder_tells_its_release(name: str, server: str, tmp_path: Path) -> None:
     library = tmp_path / "lib"

@@ -66,9 +66,7 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts) -> NodeSpec:
         argv=server.command(artifacts, place.folder / "server.properties", heap_mib=_HEAP_MIB),
         listeners={"client": BROKER_PORT, "controller": CONTROLLER_PORT},
         files={"server.properties": "".join(f"{key}={value}\n" for key, value in settings.items())},
-        data_files={
-            "meta.properties": f"version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id={place.number}\n",
-        },
+        data_files={"meta.properties": f"version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id={place.number}\n"},
     )
 
 

@@ -153,11 +153,7 @@ def test_a_number_that_no_credential_holds_is_not_sent(value: int) -> None:
             ),
             b"4",
         ),
-        (
-            "scram/alice",
-            DescribeUserScramCredentialsResponse(results=[_SCRAM(user="alice", error_code=91)]),
-            None,
-        ),
+        ("scram/alice", DescribeUserScramCredentialsResponse(results=[_SCRAM(user="alice", error_code=91)]), None),
         (
             "partitions/grows",
             MetadataResponse(
@@ -168,11 +164,7 @@ def test_a_number_that_no_credential_holds_is_not_sent(value: int) -> None:
         ("topic/x3", MetadataResponse(topics=[_TOPIC(error_code=3, name="x3")]), None),
         ("topic/x3", MetadataResponse(topics=[_TOPIC(name="x3")]), b"1"),
         ("acl/x3", DescribeAclsResponse(), None),
-        (
-            "acl/x3",
-            DescribeAclsResponse(resources=[_ACLS(acls=[_ACLS.AclDescription()])]),
-            b"1",
-        ),
+        ("acl/x3", DescribeAclsResponse(resources=[_ACLS(acls=[_ACLS.AclDescription()])]), b"1"),
         (
             "broker/",
             DescribeConfigsResponse(

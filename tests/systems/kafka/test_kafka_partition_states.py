@@ -65,7 +65,7 @@ def test_a_view_is_what_the_broker_knows_of_leaders_and_of_who_is_alive() -> Non
                     partition(partition_index=0, leader_id=4, leader_epoch=3, isr_nodes=[6, 4]),
                     partition(error_code=5, partition_index=1, leader_id=-1, leader_epoch=7, isr_nodes=[5]),
                 ],
-            ),
+            )
         ],
     )
     view, _ = talk(lambda asked: answer, move=False)

@@ -229,11 +229,7 @@ def test_sync_and_read_leave_in_one_piece(run: Run) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        struct.pack(">i", 1 << 30),
-        scripts.reply(77, 0, STAT),
-        struct.pack(">iiqi", 16, 1, scripts.ZXID, 0),
-    ],
+    [struct.pack(">i", 1 << 30), scripts.reply(77, 0, STAT), struct.pack(">iiqi", 16, 1, scripts.ZXID, 0)],
     ids=["huge length", "wrong xid", "no record"],
 )
 def test_what_is_no_answer_ends_the_connection(run: Run, answer: Answer) -> None:

@@ -157,10 +157,7 @@ def test_each_read_mode_is_held_to_a_guarantee_that_is_stated() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "entrypoint", "argv"),
-    [
-        ({"org.fencepost.system": "zookeeper"}, (), "java"),
-        ({}, ("/docker-entrypoint.sh",), "/docker-entrypoint.sh"),
-    ],
+    [({"org.fencepost.system": "zookeeper"}, (), "java"), ({}, ("/docker-entrypoint.sh",), "/docker-entrypoint.sh")],
 )
 def test_an_image_is_run_by_java_or_by_its_own_entry_point(
     labels: dict[str, str], entrypoint: tuple[str, ...], argv: str
@@ -175,12 +172,7 @@ def test_an_image_is_run_by_java_or_by_its_own_entry_point(
         architecture="amd64",
     )
     place = Place(
-        name="n1",
-        number=1,
-        address="10.0.0.1",
-        folder=Path("/fencepost"),
-        data=Path("/data"),
-        kept=Path("/kept"),
+        name="n1", number=1, address="10.0.0.1", folder=Path("/fencepost"), data=Path("/data"), kept=Path("/kept")
     )
     inside = ZOOKEEPER.releases.in_image(facts)
     (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.profile.options())

@@ -94,10 +94,7 @@ def test_the_way_and_the_way_back(tmp_path: Path) -> None:
         "b1>kraft b2>kraft | dual-write",
         "c1>kraft c2>kraft c3>kraft | final",
     ]
-    assert shown(migration.stages(Phase.FINAL, early=True))[2:] == [
-        "b1>kraft | ",
-        "c1>kraft c2>kraft c3>kraft | final",
-    ]
+    assert shown(migration.stages(Phase.FINAL, early=True))[2:] == ["b1>kraft | ", "c1>kraft c2>kraft c3>kraft | final"]
     modes: dict[str, str | None] = {
         "c1": "migration",
         "c2": "migration",
@@ -138,10 +135,7 @@ def test_it_is_a_system_of_the_registry() -> None:
     ("line", "epoch"),
     [
         ("INFO kafka.zk.KafkaZkClient - Successfully registered KRaft controller 5 with ZK epoch 4", 4),
-        (
-            "[Controller id=7] 7 successfully elected as the controller. Epoch incremented to 2",
-            2,
-        ),
+        ("[Controller id=7] 7 successfully elected as the controller. Epoch incremented to 2", 2),
         ("[QuorumController id=5] Becoming the active controller at epoch 9, next write offset 3.", None),
         ("[RaftManager id=5] Completed transition to Leader(localId=5, epoch=9, epochStartOffset=3)", None),
     ],

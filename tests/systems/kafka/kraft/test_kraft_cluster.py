@@ -66,8 +66,7 @@ def test_a_cut_off_controller_of_3_6_0_claims_for_the_whole_cut() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("version", "options"),
-    [("3.6.0", {}), ("3.7.0", {}), ("3.9.2", {"combined": True}), ("4.4.0", {"brokers": 3})],
+    ("version", "options"), [("3.6.0", {}), ("3.7.0", {}), ("3.9.2", {"combined": True}), ("4.4.0", {"brokers": 3})]
 )
 def test_other_releases_and_shapes_start(version: str, options: dict[str, object]) -> None:
     found = scenario("starts", version, options)

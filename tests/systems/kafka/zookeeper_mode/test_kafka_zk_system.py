@@ -65,10 +65,7 @@ def test_a_broker_knows_every_zookeeper_and_has_two_listeners(tmp_path: Path) ->
 
 def test_a_zookeeper_is_out_of_kafkas_own_jars(tmp_path: Path) -> None:
     spec = specs(tmp_path)["z3"]
-    assert spec.argv[-2:] == (
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-        str(tmp_path / "z3" / "zoo.cfg"),
-    )
+    assert spec.argv[-2:] == ("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(tmp_path / "z3" / "zoo.cfg"))
     assert spec.argv[spec.argv.index("-cp") + 1] == "/a.jar"
     assert spec.data_files == {"myid": "3\n"}
     lines = spec.files["zoo.cfg"].splitlines()
@@ -78,8 +75,7 @@ def test_a_zookeeper_is_out_of_kafkas_own_jars(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [({"zk_session": "900ms"}, "below two ticks"), ({"ticks": 3}, "unknown kafka-zk option")],
+    ("options", "said"), [({"zk_session": "900ms"}, "below two ticks"), ({"ticks": 3}, "unknown kafka-zk option")]
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):

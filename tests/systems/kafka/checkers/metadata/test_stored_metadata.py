@@ -81,10 +81,7 @@ def _topic(**more: Any) -> tuple[str, dict[str, Any]]:
             _quota(7, client=None, user="u"),
             _put("/config/users/u/clients/<default>", config={"producer_byte_rate": "7.0"}),
         ),
-        (
-            ("user-scram-credential", _CREDENTIAL),
-            _put("/config/users/a", config={"SCRAM-SHA-256": _CREDENTIAL_TEXT}),
-        ),
+        (("user-scram-credential", _CREDENTIAL), _put("/config/users/a", config={"SCRAM-SHA-256": _CREDENTIAL_TEXT})),
         (
             ("config", {"resource_type": 4, "resource_name": "", "name": "a", "value": "1"}),
             _put("/config/brokers/<default>", config={"a": "1"}),
