@@ -109,7 +109,9 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One entry of a replicated log, as a node's disk has it; `epoch` is that of the leader that appended it.
 
-    `fields` has the values that differ from their defaults.
+    `fields` has the values that differ from their defaults. In the log of a key-value store, `content` is a checksum of
+    the entry, and `wrote` are the keys with the values to write: in an entry of type "write" they took effect, of type
+    "refused" they did not, of type "maybe" the log does not tell.
     """
 
     offset: int
@@ -121,6 +123,8 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A node's replicated log after the run, from `start_offset` on; `torn`: its last write was incomplete.
 
+    `torn_bytes`: the length of that write, where it is counted. `damaged`: where the log stopped making sense, although
+    more of it follows; no later entries are known. `commit`: up to which offset the node knew its log as committed.
     Earlier entries may exist as a `snapshot`: the state below `snapshot_end`, the offset behind its last entry.
     A system with several replicated logs names each by `of`; only logs with one name are copies of each other.
     """
@@ -131,6 +135,9 @@ class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     snapshot_end: int = 0
     snapshot: tuple[LogEntry, ...] = ()
     torn: bool = False
+    torn_bytes: int = 0
+    damaged: str = ""
+    commit: int = 0
     of: str = ""
 
 

@@ -161,6 +161,7 @@ def checkers_of(resolved: ResolvedPlan) -> tuple[str, ...]:
         *resolved.workload.checkers(resolved.system, resolved.options),
         *((_OF_LEADERS,) if resolved.system.profile.subjects else ()),
         *registry.END_CHECKERS,
+        *((registry.LOG_CHECKER,) if resolved.system.read_log is not None else ()),
         *registry.run_checkers(resolved.plan.system),
         COVERAGE,
     )

@@ -41,6 +41,7 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
         *("log-committed-reads", "log-durable", "log-leader-epochs", "log-no-duplicates", "log-offsets-stable"),
         *("log-order", "appends-need-replicas", "log-no-duplicates-without-idempotence"),
     ),
+    "log-agreement": ("log-agrees",),
     "replicas": ("replicas-agree",),
     "resumption": ("leader-elected", "reads-resume", "writes-resume"),
     "zombie-brokers": ("zombie-broker-does-not-act",),
@@ -94,7 +95,7 @@ def _has_judged(system: System, workload: Workload[Any], guarantee: str, given: 
     options = workload_options(workload, system, given)
     judges = {**JUDGES, **offers.targets("judges")}
     # Every run has these judged, whatever its workload.
-    always = ("leadership", *registry.END_CHECKERS, *registry.run_checkers(system.profile.name))
+    always = ("leadership", *registry.END_CHECKERS, registry.LOG_CHECKER, *registry.run_checkers(system.profile.name))
     if any(guarantee in judges.get(checker, ()) for checker in always):
         return True
     if guarantee == _ONE_LEADER:

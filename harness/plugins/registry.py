@@ -67,6 +67,7 @@ _CHECKERS: Final = {
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
     "log": "fencepost.checkers.log:check",
+    "log-agreement": "fencepost.checkers.log_agreement:check",
     "replicas": "fencepost.checkers.run_end:check_replicas",
     "resumption": "fencepost.checkers.run_end:check_resumption",
     "session-order": "fencepost.checkers.storage.sessions:check",
@@ -77,6 +78,8 @@ _CHECKERS: Final = {
 
 #: Judge how every run ends, whatever its workload.
 END_CHECKERS: Final = ("replicas", "resumption")
+#: Judges the logs that a system's part `read_log` has read.
+LOG_CHECKER: Final = "log-agreement"
 
 #: Built-in models, each judged by `checkers.objects.judging` under its name.
 OBJECTS: Final = (

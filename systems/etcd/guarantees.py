@@ -54,7 +54,7 @@ def unpromised(settings: Settings, options: object) -> dict[str, str]:
     if value_of(settings, "unsafe-no-fsync") != "true":
         return {}
     reason = "unsafe-no-fsync=true acknowledges writes that are on no disk (etcd --help: unsafe, will cause data loss)"
-    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes"), reason)
+    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes", "log-agrees"), reason)
 
 
 def resume_bound(options: EtcdOptions) -> ResumeBound:

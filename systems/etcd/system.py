@@ -4,6 +4,7 @@ The client and its messages are imported only when a member is asked, so that th
 """
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
@@ -13,7 +14,7 @@ from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
 from fencepost.harness.contract.system import BaseSystem, Question, ReplicaState, ReportedTime, WatchKinds
 from fencepost.harness.coordination import ClientSession, Interface, ReadMode, WatchMode
-from fencepost.harness.history import CatchUp, Clock
+from fencepost.harness.history import CatchUp, Clock, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, Place
 from fencepost.harness.verdict import Vocabulary
@@ -55,6 +56,12 @@ def _membership(layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
     return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
 
 
+def _read_log(archive: Path, node: str) -> NodeLog | None:
+    from fencepost.systems.etcd.write_ahead_log import read_archive
+
+    return read_archive(archive, node)
+
+
 class Etcd(BaseSystem[EtcdOptions]):
     """`harness.contract.system.System`."""
 
@@ -89,6 +96,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     resume_bound = staticmethod(resume_bound)
     lease_bound = staticmethod(lease_bound)
     unpromised = staticmethod(unpromised)
+    read_log = staticmethod(_read_log)
     versions = Versions(
         reported=lambda node, _: reported_version.ask(*node.place.dial(CLIENT_PORT)),
         refuse_change=lambda start, to, back, _: reported_version.refuse_change(start, to, back=back),

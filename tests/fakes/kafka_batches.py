@@ -3,7 +3,7 @@
 import struct
 from typing import Final
 
-from fencepost.systems.kafka.wire.crc32c import crc32c
+from fencepost.harness.base.crc32c import crc32c
 from fencepost.systems.kafka.wire.records import Producer, write_batch
 
 _HEADER_BYTES: Final = 61

@@ -72,10 +72,12 @@ class PutResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...
 
 class DeleteRangeRequest(_message.Message):
-    __slots__ = ("key",)
+    __slots__ = ("key", "range_end")
     KEY_FIELD_NUMBER: _ClassVar[int]
+    RANGE_END_FIELD_NUMBER: _ClassVar[int]
     key: bytes
-    def __init__(self, key: _Optional[bytes] = ...) -> None: ...
+    range_end: bytes
+    def __init__(self, key: _Optional[bytes] = ..., range_end: _Optional[bytes] = ...) -> None: ...
 
 class DeleteRangeResponse(_message.Message):
     __slots__ = ("header", "deleted")
@@ -132,12 +134,14 @@ class Compare(_message.Message):
     def __init__(self, result: _Optional[_Union[Compare.CompareResult, str]] = ..., target: _Optional[_Union[Compare.CompareTarget, str]] = ..., key: _Optional[bytes] = ..., create_revision: _Optional[int] = ..., mod_revision: _Optional[int] = ..., value: _Optional[bytes] = ...) -> None: ...
 
 class TxnRequest(_message.Message):
-    __slots__ = ("compare", "success")
+    __slots__ = ("compare", "success", "failure")
     COMPARE_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
     compare: _containers.RepeatedCompositeFieldContainer[Compare]
     success: _containers.RepeatedCompositeFieldContainer[RequestOp]
-    def __init__(self, compare: _Optional[_Iterable[_Union[Compare, _Mapping]]] = ..., success: _Optional[_Iterable[_Union[RequestOp, _Mapping]]] = ...) -> None: ...
+    failure: _containers.RepeatedCompositeFieldContainer[RequestOp]
+    def __init__(self, compare: _Optional[_Iterable[_Union[Compare, _Mapping]]] = ..., success: _Optional[_Iterable[_Union[RequestOp, _Mapping]]] = ..., failure: _Optional[_Iterable[_Union[RequestOp, _Mapping]]] = ...) -> None: ...
 
 class ResponseOp(_message.Message):
     __slots__ = ("response_range",)
@@ -356,3 +360,65 @@ class MemberRemoveResponse(_message.Message):
     header: ResponseHeader
     members: _containers.RepeatedCompositeFieldContainer[Member]
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., members: _Optional[_Iterable[_Union[Member, _Mapping]]] = ...) -> None: ...
+
+class WalRecord(_message.Message):
+    __slots__ = ("type", "crc", "data")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    CRC_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    type: int
+    crc: int
+    data: bytes
+    def __init__(self, type: _Optional[int] = ..., crc: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class RaftEntry(_message.Message):
+    __slots__ = ("type", "term", "index", "data")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    type: int
+    term: int
+    index: int
+    data: bytes
+    def __init__(self, type: _Optional[int] = ..., term: _Optional[int] = ..., index: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class HardState(_message.Message):
+    __slots__ = ("term", "vote", "commit")
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    VOTE_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    term: int
+    vote: int
+    commit: int
+    def __init__(self, term: _Optional[int] = ..., vote: _Optional[int] = ..., commit: _Optional[int] = ...) -> None: ...
+
+class WalSnapshot(_message.Message):
+    __slots__ = ("index", "term")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    term: int
+    def __init__(self, index: _Optional[int] = ..., term: _Optional[int] = ...) -> None: ...
+
+class AlarmRequest(_message.Message):
+    __slots__ = ("action", "member_id", "alarm")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
+    ALARM_FIELD_NUMBER: _ClassVar[int]
+    action: int
+    member_id: int
+    alarm: int
+    def __init__(self, action: _Optional[int] = ..., member_id: _Optional[int] = ..., alarm: _Optional[int] = ...) -> None: ...
+
+class InternalRaftRequest(_message.Message):
+    __slots__ = ("put", "delete_range", "txn", "alarm")
+    PUT_FIELD_NUMBER: _ClassVar[int]
+    DELETE_RANGE_FIELD_NUMBER: _ClassVar[int]
+    TXN_FIELD_NUMBER: _ClassVar[int]
+    ALARM_FIELD_NUMBER: _ClassVar[int]
+    put: PutRequest
+    delete_range: DeleteRangeRequest
+    txn: TxnRequest
+    alarm: AlarmRequest
+    def __init__(self, put: _Optional[_Union[PutRequest, _Mapping]] = ..., delete_range: _Optional[_Union[DeleteRangeRequest, _Mapping]] = ..., txn: _Optional[_Union[TxnRequest, _Mapping]] = ..., alarm: _Optional[_Union[AlarmRequest, _Mapping]] = ...) -> None: ...

@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.base.crc32c import crc32c
 from fencepost.systems.kafka.names import CLUSTER_ID
 from fencepost.systems.kafka.server.versions import numbers
 from fencepost.systems.kafka.wire.codec import varint
-from fencepost.systems.kafka.wire.crc32c import crc32c
 
 _SINCE_4_2: Final = {
     "eligible.leader.replicas.version": 1,

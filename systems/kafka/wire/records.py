@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from fencepost.harness.base.crc32c import crc32c
 from fencepost.systems.kafka.wire.codec import MalformedMessage, varint
-from fencepost.systems.kafka.wire.crc32c import crc32c
 
 
 class Producer(NamedTuple):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.harness.base.crc32c import crc32c
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.logs import BecameLeader, CaughtUp, Failed
@@ -26,7 +27,6 @@ from fencepost.systems.kafka.server import start as server
 from fencepost.systems.kafka.server import storage, versions
 from fencepost.systems.kafka.server.options import KraftOptions
 from fencepost.systems.kafka.server.versions import KafkaJars
-from fencepost.systems.kafka.wire.crc32c import crc32c
 
 ARTIFACTS = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar:/b.jar"}, sha256={})
 
