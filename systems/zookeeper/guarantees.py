@@ -52,7 +52,7 @@ def unpromised(settings: Settings, options: object) -> dict[str, str]:
     if value_of(settings, "forceSync", "zookeeper.forceSync") != "no":
         return {}
     reason = "forceSync=no acknowledges writes that are on no disk (Administrator's Guide, Unsafe Options)"
-    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes", "session-order"), reason)
+    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes", "session-order", "log-agrees"), reason)
 
 
 def resume_bound(options: ZooKeeperOptions) -> ResumeBound:

@@ -20,6 +20,7 @@ from fencepost.systems.zookeeper import (
     replicas,
     reported_version,
     server_clock,
+    transaction_log,
 )
 from fencepost.systems.zookeeper.client import SESSIONS
 from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, resume_bound, unpromised
@@ -80,6 +81,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     leadership = staticmethod(leadership_bound)
     resume_bound = staticmethod(resume_bound)
     replica_states = staticmethod(replicas.read)
+    read_log = staticmethod(transaction_log.read_archive)
     lease_bound = staticmethod(lease_bound)
     unpromised = staticmethod(unpromised)
     # Every change is allowed: all known releases (3.6 to 3.9) have the same protocol and file format.

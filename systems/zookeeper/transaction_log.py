@@ -13,17 +13,25 @@ Source: FileTxnLog, Util, SerializeUtils, PrepRequestProcessor and zookeeper.jut
 """
 
 import re
+import tarfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from struct import Struct
 from struct import error as StructError
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from fencepost.harness.history import LogEntry, NodeLog
+from fencepost.systems.zookeeper.storage import ROOT
 from fencepost.systems.zookeeper.wire.jute import Op
 
-LOG: Final = re.compile(r"log\.([0-9a-f]+)")
-SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]+)")
+_LOG: Final = re.compile(r"log\.([0-9a-f]+)")
+_SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]+)")
+_FOLDER: Final = "version-2"
+#: Of all files of a server, without the zeros behind them.
+_BYTES_MAX: Final = 512 << 20
 
+_BELOW_ROOT: Final = f"{ROOT}/"
 CREATE_SESSION: Final = -10
 CREATE_CONTAINER: Final = 19
 DELETE_CONTAINER: Final = 20
@@ -50,7 +58,11 @@ _RECORD_BYTES_MAX: Final = 64 << 20
 
 
 class MalformedLog(ValueError):
-    """The bytes are not a transaction log; the message says where."""
+    """The bytes are not a transaction log; the message says where. `before`: the transactions up to there."""
+
+    def __init__(self, message: str, before: "Iterable[LoggedTransaction]" = ()) -> None:
+        super().__init__(message)
+        self.before = list(before)
 
 
 class ZnodeChange(NamedTuple):
@@ -85,30 +97,96 @@ class LoggedTransaction(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """The transactions in the order of the files; `torn` says that the last write was cut off."""
+    """The transactions in the order of the files, up to where they are `damaged`; the length of a torn last write."""
 
     transactions: list[LoggedTransaction]
-    torn: bool
+    torn_bytes: int
+    damaged: str
+
+
+def read_archive(archive: Path, node: str) -> NodeLog | None:
+    """The log in a server's kept data (tar.gz); None when it has none. Raises ValueError, OSError or TarError."""
+    return log_of(files_in(archive), node)
+
+
+def files_in(archive: Path) -> dict[str, bytes]:
+    """The files of the log in a server's kept data, and the names of its snapshots."""
+    files: dict[str, bytes] = {}
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            folder, _, name = member.name.rpartition("/")
+            if not member.isfile() or folder.rpartition("/")[2] != _FOLDER:
+                continue
+            if _LOG.fullmatch(name) and (file := tar.extractfile(member)) is not None:
+                files[name] = file.read().rstrip(b"\0")
+                if sum(map(len, files.values())) > _BYTES_MAX:
+                    raise ValueError(f"its transaction log has more than {_BYTES_MAX >> 20} MiB")
+            elif _SNAPSHOT.fullmatch(name):
+                files[name] = b""
+    return files
+
+
+def entry_of(transaction: LoggedTransaction) -> LogEntry:
+    """The transaction as an entry of a key-value store (`harness.history.LogEntry`)."""
+    offset, epoch = transaction.zxid, transaction.zxid >> 32
+    if transaction.errors:
+        return LogEntry(offset=offset, epoch=epoch, type="refused", fields={"errors": list(transaction.errors)})
+    fields: dict[str, Any] = {"content": transaction.checksum}
+    wrote = [
+        [change.path.removeprefix(_BELOW_ROOT), (change.data or b"").decode(errors="backslashreplace")]
+        for change in transaction.changes
+        if change.op in (*CREATES, Op.SET_DATA) and change.path.startswith(_BELOW_ROOT)
+    ]
+    if wrote:
+        return LogEntry(offset=offset, epoch=epoch, type="write", fields={**fields, "wrote": wrote})
+    return LogEntry(offset=offset, epoch=epoch, type="other", fields=fields)
+
+
+def log_of(
+    files: Mapping[str, bytes], node: str, entry_of: Callable[[LoggedTransaction], LogEntry] = entry_of
+) -> NodeLog | None:
+    """The log in these files of one server, by their names; of snapshots the names are enough."""
+    if not any(_LOG.fullmatch(name) for name in files):
+        return None
+    transactions, torn_bytes, damaged = read_files(files)
+    held = {transaction.zxid for transaction in transactions}
+    snapshots = [int(match.group(1), 16) for name in files if (match := _SNAPSHOT.fullmatch(name))]
+    # A server that fell far behind is sent a snapshot and does not log what it missed. Its log is whole when it holds
+    # the last transaction of every snapshot; that of the first epoch's beginning holds none.
+    unproven = [at + 1 for at in snapshots if at not in held and at > (1 << 32)]
+    return NodeLog(
+        node=node,
+        start_offset=max(unproven, default=0),
+        entries=tuple(map(entry_of, transactions)),
+        torn=torn_bytes > 0,
+        torn_bytes=torn_bytes,
+        damaged=damaged,
+    )
 
 
 def read_files(files: Mapping[str, bytes]) -> _Read:
-    """Read the log from the files of one server, by their names ("log.100000001"). Raises `MalformedLog`."""
-    names = sorted((name for name in files if LOG.fullmatch(name)), key=lambda name: int(name[4:], 16))
+    """Read the log from the files of one server, by their names ("log.100000001"), up to where they are damaged."""
+    names = sorted((name for name in files if _LOG.fullmatch(name)), key=lambda name: int(name[4:], 16))
     by_zxid: dict[int, LoggedTransaction] = {}
-    torn = False
+    torn, damaged = 0, ""
     for name in names:
-        transactions, torn = read_file(files[name], name, may_be_torn=name == names[-1])
+        try:
+            transactions, torn = read_file(files[name], name, may_be_torn=name == names[-1])
+        except MalformedLog as error:
+            transactions, damaged = error.before, str(error)
         for transaction in transactions:
             if by_zxid.setdefault(transaction.zxid, transaction) != transaction:
-                raise MalformedLog(f"{name}: two transactions have zxid {transaction.zxid:#x}")
-    return _Read(list(by_zxid.values()), torn)
+                damaged = f"{name}: two transactions have zxid {transaction.zxid:#x}"
+        if damaged:
+            break
+    return _Read(list(by_zxid.values()), torn, damaged)
 
 
-def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[LoggedTransaction], bool]:
-    """Read the transactions of one file, and whether it ends in a torn write. Raises `MalformedLog`."""
+def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[LoggedTransaction], int]:
+    """Read the transactions of one file, and the length of a torn write at its end. Raises `MalformedLog`."""
     if not data.strip(b"\0"):
         # The server was killed after it allocated the file and before it wrote anything.
-        return [], False
+        return [], 0
     if len(data) < _FILE.size or _FILE.unpack_from(data)[:2] != (_MAGIC, _VERSION):
         raise MalformedLog(f"{name}: not a transaction log of version {_VERSION}")
     transactions: list[LoggedTransaction] = []
@@ -119,11 +197,14 @@ def read_file(data: bytes, name: str, *, may_be_torn: bool) -> tuple[list[Logged
         except MalformedLog as error:
             # A write that a kill cut off is the very last one: no record follows it.
             if may_be_torn and not _any_record(data, at + 1, end):
-                return transactions, True
-            raise MalformedLog(f"{name}, byte {at}: {error}") from None
-        transactions.append(_transaction(record, f"{name}, byte {at}"))
+                return transactions, end - at
+            raise MalformedLog(f"{name}, byte {at}: {error}", transactions) from None
+        try:
+            transactions.append(_transaction(record))
+        except MalformedLog as error:
+            raise MalformedLog(f"{name}, byte {at}: {error}", transactions) from None
         at = following
-    return transactions, False
+    return transactions, 0
 
 
 def _record(data: bytes, at: int) -> tuple[bytes, int]:
@@ -155,7 +236,7 @@ def _whole(data: bytes, at: int) -> bool:
     return True
 
 
-def _transaction(record: bytes, where: str) -> LoggedTransaction:
+def _transaction(record: bytes) -> LoggedTransaction:
     try:
         session, cxid, zxid, time_ms, op = _HEADER.unpack_from(record)
         reader = _Reader(record, _HEADER.size)
@@ -164,7 +245,7 @@ def _transaction(record: bytes, where: str) -> LoggedTransaction:
         if rest not in (0, _DIGEST_BYTES):
             raise MalformedLog(f"{rest} bytes behind operation {op}")
     except (IndexError, ValueError, StructError) as error:
-        raise MalformedLog(f"{where}: {error}") from None
+        raise MalformedLog(str(error)) from None
     return LoggedTransaction(session, cxid, zxid, time_ms, op, changes, zlib.crc32(record[: reader.at]))
 
 

@@ -12,7 +12,6 @@ Source: KIP-380 and KAFKA-6082; KafkaZkClient and ZkData of Kafka 2.8 to 3.9.
 """
 
 import re
-import tarfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,21 +23,19 @@ from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.systems.kafka.server.configuration import ZOOKEEPER_MODE
 from fencepost.systems.kafka.server.znodes import CONTROLLER, CONTROLLER_EPOCH, MIGRATION
 from fencepost.systems.kafka.zookeeper_mode.znode_content import content_of
+from fencepost.systems.zookeeper import transaction_log
 from fencepost.systems.zookeeper.transaction_log import (
     CREATE_SESSION,
     CREATES,
     DELETES,
-    LOG,
-    SNAPSHOT,
     LoggedTransaction,
+    MalformedLog,
     ZnodeChange,
-    read_files,
 )
 from fencepost.systems.zookeeper.wire.jute import Op
 
 name_of: Final = ZOOKEEPER_MODE.node_name
 
-FOLDER: Final = "version-2"
 _BROKER: Final = re.compile(r"/brokers/ids/(\d+)")
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
 _STATE: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
@@ -85,34 +82,15 @@ class _Token(msgspec.Struct, rename="camel"):
 
 def read_archive(archive: Path, node: str) -> NodeLog | None:
     """The transaction log in a ZooKeeper's kept data (tar.gz); None when it has none. Raises ValueError or OSError."""
-    files: dict[str, bytes] = {}
-    with tarfile.open(archive, "r:gz") as tar:
-        for member in tar:
-            folder, _, name = member.name.rpartition("/")
-            if not member.isfile() or folder.rpartition("/")[2] != FOLDER:
-                continue
-            if LOG.fullmatch(name):
-                file = tar.extractfile(member)
-                assert file is not None
-                files[name] = file.read()
-            elif SNAPSHOT.fullmatch(name):
-                files[name] = b""
-    return log_of(files, node)
+    return log_of(transaction_log.files_in(archive), node)
 
 
 def log_of(files: Mapping[str, bytes], node: str) -> NodeLog | None:
-    """The log in these files of one server, by their names; of snapshots the names are enough."""
-    if not any(LOG.fullmatch(name) for name in files):
-        return None
-    transactions, torn = read_files(files)
-    held = {transaction.zxid for transaction in transactions}
-    snapshots = [int(match.group(1), 16) for name in files if (match := SNAPSHOT.fullmatch(name))]
-    # A server that fell far behind is sent a snapshot and does not log what it missed. Its log is whole when it holds
-    # the last transaction of every snapshot; that of the first epoch's beginning holds none.
-    unproven = [at for at in snapshots if at not in held and at > (1 << 32)]
-    return NodeLog(
-        node=node, start_offset=max(unproven, default=0), entries=tuple(map(entry_of, transactions)), torn=torn
-    )
+    """The log in these files of one server, by their names; of snapshots the names are enough. Raises MalformedLog."""
+    log = transaction_log.log_of(files, node, entry_of)
+    if log is not None and log.damaged:
+        raise MalformedLog(log.damaged)
+    return log
 
 
 def entry_of(transaction: LoggedTransaction) -> LogEntry:

@@ -39,8 +39,8 @@ def facts(system: str, workload: str, settings: dict[str, dict[str, str | int | 
         ("kraft", "election", "kraft", "unclean.leader.election.enable", False, True, {"terms-grow"}),
         ("kafka-zk", "log", "kafka-zk", "unclean.leader.election.enable", False, True, {"log-durable"}),
         ("kafka-zk", "metadata", "zookeeper", "forceSync", "yes", "no", {"metadata-durable", "metadata-log-agrees"}),
-        ("etcd", "set", "etcd", "unsafe-no-fsync", False, True, {"no-lost-acknowledged-writes"}),
-        ("zookeeper", "set", "zookeeper", "forceSync", "yes", "no", {"no-lost-acknowledged-writes"}),
+        ("etcd", "set", "etcd", "unsafe-no-fsync", False, True, {"no-lost-acknowledged-writes", "log-agrees"}),
+        ("zookeeper", "set", "zookeeper", "forceSync", "yes", "no", {"no-lost-acknowledged-writes", "log-agrees"}),
     ],
 )
 def test_what_a_setting_takes_the_promise_from_is_only_measured(

@@ -8,12 +8,15 @@ from struct import pack
 from typing import Any, Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fencepost.harness.history import LogEntry, NodeLog
 from fencepost.harness.results.reader import keep_logs, read_logs
 from fencepost.systems.kafka.zookeeper_mode import KAFKA_ZK
 from fencepost.systems.kafka.zookeeper_mode.transaction_log import log_of
 from fencepost.systems.zookeeper.transaction_log import MalformedLog, read_file, read_files
+from fencepost.systems.zookeeper.transaction_log import log_of as of_store
 
 NAME: Final = "log.100000001"
 HEAD: Final = pack(">4siq", b"ZKLG", 2, 0)
@@ -124,121 +127,76 @@ def test_what_was_refused_keeps_its_codes_whichever_form_the_server_wrote() -> N
     assert as_asked == renamed
 
 
+def row(op: int, body: bytes, kind: str, **fields: Any) -> tuple[int, bytes, str, dict[str, Any]]:
+    return op, body, kind, fields
+
+
+TOKENS: Final = "/delegation_token/tokens/E_28"
+MADE_TOKEN: Final = {"token_id": "E_28", "owner": "User:x8", "issue_timestamp": 5, "expiration_timestamp": 9}
+T1: Final = "/brokers/topics/t1"
+EPOCH_4: Final = (CHECK, text("/controller_epoch") + pack(">i", 4))
+STATE: Final = b'{"controller_epoch":3,"leader":4,"version":1,"leader_epoch":2,"isr":[4,5]}'
+IN_STATE: Final = {"controller_epoch": 3, "leader": 4, "leader_epoch": 2, "isr": [4, 5], "version": 1}
+ACLS: Final = b'{"version":1,"acls":[{"principal":"User:u","permissionType":"Allow","operation":"Read","host":"*"}]}'
+BLOCKS: Final = "/latest_producer_id_block"
+BYTES_7: Final = b'{"version":1,"config":{"retention.bytes":"7"}}'
+
+
 @pytest.mark.parametrize(
     ("op", "body", "kind", "fields"),
     [
-        (-10, pack(">i", 2000), "session", {"timeout_ms": 2000}),
-        (
-            CREATE,
-            made("/delegation_token/tokens/E_28", TOKEN),
-            "delegation-token",
-            {"token_id": "E_28", "owner": "User:x8", "issue_timestamp": 5, "expiration_timestamp": 9},
-        ),
-        (
-            SET,
-            put("/delegation_token/tokens/E_28", TOKEN),
-            "delegation-token",
-            {"token_id": "E_28", "owner": "User:x8", "issue_timestamp": 5, "expiration_timestamp": 9},
-        ),
-        (DELETE, text("/delegation_token/tokens/E_28"), "delete", {"path": "/delegation_token/tokens/E_28"}),
-        (
-            -11,
-            pack(">i", 2) + text("/controller") + text("/brokers/ids/4"),
-            "session-closed",
-            {"deleted": ["/controller", "/brokers/ids/4"]},
-        ),
-        (-11, pack(">i", 0), "session-closed", {"deleted": []}),
-        (ERROR, pack(">i", -110), "refused", {"multi": False, "errors": [-110]}),
-        (CREATE, made("/brokers/topics/t1", TOPIC), "topic", {"name": "t1", "content": ASSIGNED}),
-        (CREATE2, made("/brokers/topics/t1", TOPIC), "topic", {"name": "t1", "content": ASSIGNED}),
-        (19, text("/brokers/topics/t1") + text(b"") + OPEN + pack(">i", 1), "topic", {"name": "t1"}),
-        (21, text("/brokers/topics/t1") + text(b"") + OPEN + pack(">iq", 1, 9), "topic", {"name": "t1"}),
-        (SET, put("/brokers/topics/t1", TOPIC), "set", {"path": "/brokers/topics/t1", "content": ASSIGNED}),
+        row(-10, pack(">i", 2000), "session", timeout_ms=2000),
+        row(CREATE, made(TOKENS, TOKEN), "delegation-token", **MADE_TOKEN),
+        row(SET, put(TOKENS, TOKEN), "delegation-token", **MADE_TOKEN),
+        row(DELETE, text(TOKENS), "delete", path=TOKENS),
+        row(-11, pack(">i", 2) + text("/c") + text("/b/4"), "session-closed", deleted=["/c", "/b/4"]),
+        row(-11, pack(">i", 0), "session-closed", deleted=[]),
+        row(ERROR, pack(">i", -110), "refused", multi=False, errors=[-110]),
+        row(CREATE, made(T1, TOPIC), "topic", name="t1", content=ASSIGNED),
+        row(CREATE2, made(T1, TOPIC), "topic", name="t1", content=ASSIGNED),
+        row(19, text(T1) + text(b"") + OPEN + pack(">i", 1), "topic", name="t1"),
+        row(21, text(T1) + text(b"") + OPEN + pack(">iq", 1, 9), "topic", name="t1"),
+        row(SET, put(T1, TOPIC), "set", path=T1, content=ASSIGNED),
         *(
-            (SET, put(path, data), "set", {"path": path, "content": content})
+            row(SET, put(path, data), "set", path=path, content=content)
             for path, data, content in (
                 ("/config/brokers/<default>", b'{"version":1,"config":{"a":"1"}}', {"config": {"a": "1"}}),
                 ("/config/users/u%20x", b'{"version":1,"config":{"q":"2.0"}}', {"config": {"q": "2.0"}}),
                 ("/config/users/u/clients/<default>", b'{"version":1,"config":{}}', {"config": {}}),
-                (
-                    "/kafka-acl/Topic/t1",
-                    b'{"version":1,"acls":[{"principal":"User:u","permissionType":"Allow","operation":"Read",'
-                    b'"host":"*"}]}',
-                    {"acls": ["Allow User:u Read from *"]},
-                ),
-                (
-                    "/latest_producer_id_block",
-                    b'{"version":1,"broker":4,"block_start":"1000","block_end":"1999"}',
-                    {"next_producer_id": 2000},
-                ),
-                (
-                    "/latest_producer_id_block",
-                    b'{"version":1,"broker":-1,"block_start":"2000","block_end":"2999"}',
-                    {"next_producer_id": 2000},
-                ),
+                ("/kafka-acl/Topic/t1", ACLS, {"acls": ["Allow User:u Read from *"]}),
+                (BLOCKS, b'{"broker":4,"block_start":"1000","block_end":"1999"}', {"next_producer_id": 2000}),
+                (BLOCKS, b'{"broker":-1,"block_start":"2000","block_end":"2999"}', {"next_producer_id": 2000}),
             )
         ),
-        (CREATE, made("/admin/delete_topics/t1"), "remove-topic", {"name": "t1"}),
-        (CREATE, made("/brokers/topics/t1/partitions", None), "create", {"path": "/brokers/topics/t1/partitions"}),
-        (DELETE, text("/controller"), "delete", {"path": "/controller"}),
-        (SET, put("/controller_epoch", b"8"), "epoch-raised", {"controller_epoch": 8}),
-        (20, text("/x"), "delete", {"path": "/x"}),
-        (7, text("/x") + OPEN + pack(">i", 1), "operation 7", {"path": "/x"}),
-        (
-            SET,
-            put("/config/topics/k0", b'{"version":1,"config":{"retention.bytes":"7"}}'),
-            "config",
-            {"resource_name": "k0", "name": "retention.bytes", "value": "7"},
-        ),
-        (
-            CREATE,
-            made("/config/topics/k0", b'{"version":1,"config":{}}'),
-            "configs",
-            {"resource_name": "k0", "settings": {}},
-        ),
-        (
+        row(CREATE, made("/admin/delete_topics/t1"), "remove-topic", name="t1"),
+        row(CREATE, made(f"{T1}/partitions", None), "create", path=f"{T1}/partitions"),
+        row(DELETE, text("/controller"), "delete", path="/controller"),
+        row(SET, put("/controller_epoch", b"8"), "epoch-raised", controller_epoch=8),
+        row(20, text("/x"), "delete", path="/x"),
+        row(7, text("/x") + OPEN + pack(">i", 1), "operation 7", path="/x"),
+        row(SET, put("/config/topics/k", BYTES_7), "config", resource_name="k", name="retention.bytes", value="7"),
+        row(CREATE, made("/config/topics/k0", b'{"config":{}}'), "configs", resource_name="k0", settings={}),
+        row(
             MULTI,
-            many(
-                (CHECK, text("/controller_epoch") + pack(">i", 4)),
-                (
-                    SET,
-                    put(
-                        "/brokers/topics/t1/partitions/0/state",
-                        b'{"controller_epoch":3,"leader":4,"version":1,"leader_epoch":2,"isr":[4,5]}',
-                    ),
-                ),
-            ),
+            many(EPOCH_4, (SET, put(f"{T1}/partitions/0/state", STATE))),
             "partition-state",
-            {
-                "topic": "t1",
-                "partition": 0,
-                "controller_epoch": 3,
-                "leader": 4,
-                "leader_epoch": 2,
-                "isr": [4, 5],
-                "version": 1,
-                "checked_version": 3,
-            },
+            **{"topic": "t1", "partition": 0, **IN_STATE, "checked_version": 3},
         ),
-        (
+        row(
             MULTI,
             many((CREATE, made("/controller", b'{"brokerid":5}')), (SET, put("/controller_epoch", b"3", 3))),
             "election",
-            {"node": "b2", "broker": 5, "controller_epoch": 3, "version": 3},
+            **{"node": "b2", "broker": 5, "controller_epoch": 3, "version": 3},
         ),
-        (
+        row(
             MULTI,
             many((CREATE, made("/brokers/ids/6")), (SET, put("/brokers/ids/6", b"{}"))),
             "registration",
-            {"node": "b3", "broker": 6},
+            node="b3",
+            broker=6,
         ),
-        (
-            MULTI,
-            many((CHECK, text("/controller_epoch") + pack(">i", 4)), (DELETE, text("/admin/delete_topics/t1"))),
-            "delete",
-            {"path": "/admin/delete_topics/t1", "checked_version": 3},
-        ),
-        (MULTI, many((DELETE, text("/x")), (DELETE, text("/y"))), "multi", {"changes": ["delete /x", "delete /y"]}),
+        row(MULTI, many(EPOCH_4, (DELETE, text("/x"))), "delete", path="/x", checked_version=3),
+        row(MULTI, many((DELETE, text("/x")), (DELETE, text("/y"))), "multi", changes=["delete /x", "delete /y"]),
     ],
 )
 def test_what_each_transaction_says(op: int, body: bytes, kind: str, fields: dict[str, Any]) -> None:
@@ -265,7 +223,7 @@ WHOLE: Final = (record(7, DELETE, text("/a")), record(8, DELETE, text("/b")))
 
 def zxids(data: bytes, *, may_be_torn: bool = True) -> tuple[list[int], bool]:
     transactions, torn = read_file(data, NAME, may_be_torn=may_be_torn)
-    return [transaction.zxid for transaction in transactions], torn
+    return [transaction.zxid for transaction in transactions], torn > 0
 
 
 def test_behind_the_last_record_there_are_zeros_or_nothing() -> None:
@@ -312,13 +270,41 @@ def test_what_is_no_transaction_log_is_said_so(data: bytes, said: str) -> None:
 def test_files_are_read_in_the_order_of_their_zxids_and_only_the_last_may_be_torn() -> None:
     first, second = file_of(record(0x9F, DELETE, text("/a"))), file_of(record(0x100, DELETE, text("/b")))
     assert [t.zxid for t in read_files({"log.100": second, "log.9f": first}).transactions] == [0x9F, 0x100]
-    assert read_files({"log.100": HEAD + WHOLE[0][:20], "log.9f": first}).torn
-    with pytest.raises(MalformedLog, match=r"log\.9f"):
-        read_files({"log.100": second, "log.9f": HEAD + WHOLE[0][:20]})
+    assert read_files({"log.100": HEAD + WHOLE[0][:20], "log.9f": first}).torn_bytes == 20
+    assert read_files({"log.100": second, "log.9f": HEAD + WHOLE[0][:20]}).damaged.startswith("log.9f, byte 16: ")
     # The same transaction may be logged twice; two of one zxid may not.
     assert len(read_files({"log.7": file_of(*WHOLE), "log.8": file_of(WHOLE[1])}).transactions) == 2
-    with pytest.raises(MalformedLog, match="two transactions have zxid 0x8"):
-        read_files({"log.7": file_of(*WHOLE), "log.8": file_of(record(8, DELETE, text("/c")))})
+    other = file_of(record(8, DELETE, text("/c")))
+    assert "two transactions have zxid 0x8" in read_files({"log.7": file_of(*WHOLE), "log.8": other}).damaged
+
+
+#: With a write and a refusal of a key-value store in it.
+STORED: Final = file_of(
+    record(7, CREATE, made("/fencepost/s/5")), record(8, SET, put("/fencepost/a", b"3")), *WHOLE[1:]
+)
+
+
+def stored(data: bytes) -> NodeLog:
+    log = of_store({NAME: data}, "z1")
+    assert log is not None
+    return log
+
+
+def test_writes_of_a_key_value_store_are_told_by_key_and_value() -> None:
+    refused = record(9, MULTI, many((ERROR, pack(">i", 0)), (ERROR, pack(">i", -103))))
+    log = stored(STORED[: -64 - len(WHOLE[1])] + refused)
+    said = [("write", [["s/5", ""]]), ("write", [["a", "3"]]), ("refused", None)]
+    assert [(entry.type, entry.fields.get("wrote")) for entry in log.entries] == said
+
+
+@given(st.floats(0, 1, exclude_max=True), st.integers(1, 255), st.integers(0, 300))
+def test_wrong_bytes_invent_no_transaction_and_are_told(place: float, bits: int, end: int) -> None:
+    data = bytearray(STORED)
+    data[int(place * len(data))] ^= bits
+    for log in (stored(bytes(data)), stored(bytes(data[:end])), stored(STORED[:end])):
+        assert set(map(repr, log.entries)) <= set(map(repr, stored(STORED).entries))
+    log = stored(bytes(data))
+    assert log.torn_bytes or log.damaged or log == stored(STORED)
 
 
 @pytest.mark.parametrize(
@@ -329,8 +315,8 @@ def test_files_are_read_in_the_order_of_their_zxids_and_only_the_last_may_be_tor
         (("snapshot.100000000",), 0),
         (("snapshot.100000003",), 0),
         # It was sent a state and did not log what led to it.
-        (("snapshot.100000009",), 0x100000009),
-        (("snapshot.100000003", "snapshot.200000000"), 0x200000000),
+        (("snapshot.100000009",), 0x10000000A),
+        (("snapshot.100000003", "snapshot.200000000"), 0x200000001),
     ],
 )
 def test_a_log_is_whole_where_it_holds_what_every_snapshot_ends_with(snapshots: tuple[str, ...], start: int) -> None:
