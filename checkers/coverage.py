@@ -9,8 +9,8 @@ still for long.
 A fault that was not proven counts as not tested, and what the other faults tested stands: each guarantee's exposure
 rests on proven faults alone. The run is unknown only where nothing else was tested: no fault took hold, or the plan
 names this fault, and none of its kind and target did. Of losses of power that took nothing, the run is unknown where no
-other loss of power took hold. A healing that was not proven always leaves the run unknown, since nobody knows what the
-cluster was afterwards.
+other loss of power took hold, unless a mixture drew them and other faults did. A healing that was not proven always
+leaves the run unknown, since nobody knows what the cluster was afterwards.
 """
 
 import re
@@ -70,7 +70,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     idle = [f for f in faults if not _lost_own_data(history, f)]
     effective = [f for f in faults if f not in idle]
     losses = [f for f in faults if f.fault in {own.fault for own in idle}]
-    all_idle = len(losses) == len(idle)
+    drawn = _MIXTURE in _planned_kinds(facts) and not {f.fault for f in idle} & {*_wanted(facts)}
+    all_idle = len(losses) == len(idle) and not (drawn and effective)
     untested_losses = _idle_losses(len(idle), len(losses))
     thin = [
         *_operations_missing(ok, invoked, facts),

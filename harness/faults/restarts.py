@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import Final
 
-from fencepost.harness.faults.kind import Proof
+from fencepost.harness.faults.kind import Cluster, Proof
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import Node, NodeState
+
+_ASK_S: Final = 2.0
 
 
 async def started_again(nodes: list[Node]) -> Proof:
@@ -17,6 +20,15 @@ async def started_again(nodes: list[Node]) -> Proof:
     if down:
         return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
     return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")
+
+
+async def is_ready(node: Node, cluster: Cluster) -> bool:
+    """Ask once, briefly, whether the node serves; an exception means no."""
+    try:
+        async with asyncio.timeout(_ASK_S):
+            return await cluster.system.ready(node)
+    except Exception:
+        return False
 
 
 async def until(condition: Callable[[], bool], within_s: float, *, look_s: float = 0.05) -> None:

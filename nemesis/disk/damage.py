@@ -33,7 +33,7 @@ from fencepost.harness.faults.kind import (
     View,
     refuse_foreign,
 )
-from fencepost.harness.faults.restarts import started_again
+from fencepost.harness.faults.restarts import is_ready, started_again
 from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
@@ -130,7 +130,7 @@ async def _settled(node: Node, cluster: Cluster) -> bool:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _SETTLED_S
     while node.state is not NodeState.DEAD and loop.time() < deadline_s:
-        if await cluster.system.ready(node):
+        if await is_ready(node, cluster):
             return True
         await asyncio.sleep(_LOOK_S)
     return False

@@ -9,13 +9,13 @@ from typing import Final
 
 from fencepost.harness.contract.releases import Versions, ask_version
 from fencepost.harness.faults.kind import Cluster, Proof
+from fencepost.harness.faults.restarts import is_ready
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 
 #: A server that has not ended this long after SIGTERM is killed. Kafka itself waits longer for a controller.
 _STOP_S: Final = 15.0
-_ASK_S: Final = 2.0
 _LOOK_S: Final = 0.05
 
 
@@ -75,7 +75,7 @@ class Restart:
         node, cluster = self.node, self._cluster
         loop = asyncio.get_running_loop()
         began_s = loop.time()
-        while not await _is_ready(node, cluster):
+        while not await is_ready(node, cluster):
             if node.state is NodeState.DEAD:
                 return Proof(FaultOutcome.INDETERMINATE, f"{started}, and ended: {_last_line(node)}")
             if cluster.hurried():
@@ -108,15 +108,6 @@ class Restart:
             else f"says that it is {version}, not {wanted}"
         )
         return Proof(outcome, f"{serves}, {doubt}")
-
-
-async def _is_ready(node: Node, cluster: Cluster) -> bool:
-    """Ask once, briefly, whether the node is ready; an exception means no."""
-    try:
-        async with asyncio.timeout(_ASK_S):
-            return await cluster.system.ready(node)
-    except Exception:
-        return False
 
 
 def _last_line(node: Node) -> str:

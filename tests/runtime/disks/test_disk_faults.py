@@ -450,9 +450,15 @@ def test_a_tracer_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
 
 
 class _Ready:
-    """A system whose every server serves."""
+    """A system whose every server serves, once it takes connections."""
+
+    def __init__(self) -> None:
+        self.asked = 0
 
     async def ready(self, node: Node) -> bool:
+        self.asked += 1
+        if self.asked == 1:
+            raise ConnectionRefusedError("not yet")
         return True
 
 
