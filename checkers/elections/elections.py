@@ -111,15 +111,9 @@ NO_LEADER: Final = Rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge one election.
+    """Judge one election by the guarantees of this module's docstring, in its order.
 
-    Args:
-        history: campaigns, acts, renewals, resignations, observations and final reads of the trail.
-        facts: the options `fencing` ("on" by default) and `observe` (the read mode), and the guarantee of reads.
-
-    Returns:
-        The eight verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict
-        on "one-believed-leader".
+    Without fencing the first verdict is a second one on "one-believed-leader".
 
     Raises:
         MalformedHistory: an operation does not carry its term as [token, handle, ...]; names the event.

@@ -70,15 +70,9 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the locks of one history.
+    """Judge the locks of one history, on "fenced-lock" with fencing and on "lock-mutual-exclusion" without.
 
-    Args:
-        history: operations `critical`, and strong reads of the set after healing.
-        facts: the option `fencing` ("on" by default), and the guarantee of reads.
-
-    Returns:
-        One verdict: on "fenced-lock" with fencing, on "lock-mutual-exclusion" without. It is `unknown` where no strong
-        read after healing shows the set, since lost updates cannot be found then.
+    Where no strong read after healing shows the set, lost updates cannot be found, and the verdict is `unknown`.
 
     Raises:
         MalformedHistory: the result of a critical section has another form; names the event.

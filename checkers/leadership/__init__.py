@@ -74,13 +74,8 @@ _PARTITION: Final = re.compile(r"p\d+")
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the leaders of each subject, such as "leader" or "controller", that nodes make claims about.
 
-    Args:
-        history: one run; its beliefs (claims), log lines, stamps and faults are used.
-        facts: what the system promises: the guarantee of reads, its bound on claims, its voters.
-
-    Returns:
-        Up to five verdicts for each subject, which they name. A verdict is `unknown` where no request
-        reached a superseded leader, or where stalls of the machine explain what was seen.
+    Up to five verdicts name each subject. One is `unknown` where no request reached a superseded leader, or where
+    stalls of the machine explain what was seen.
 
     Cost: O(n log n) for n events.
     """
@@ -319,16 +314,10 @@ _LEARNS_NS: Final = 2_000_000_000
 
 
 def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verdict]:
-    """Judge whether all nodes agree on the size and the quorum of one group while nobody changes its members.
+    """Judge whether all nodes agree on the size and the quorum of a group while nobody changes its members.
 
-    Args:
-        history: one run.
-        facts: the guarantees that the system states.
-        subject: whose group it is.
-
-    Returns:
-        One verdict, which counts the starts of servers that told a size, and the servers that told one after a change
-        of members; none where the system states nothing of sizes, or no node tells one.
+    Each start of a server that told a size counts, and each server that told one after a change of members. Nothing is
+    said where the system states nothing of sizes, or no node tells one.
     """
     beliefs = sized_beliefs(history, subject)
     if facts.guarantee(OTHER_SIZE.name) is None or not any(belief.leads for belief in beliefs):
@@ -431,15 +420,7 @@ TWO_LEADERS: Final = Rule(
 
 
 def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
-    """Judge whether each epoch had at most one leader.
-
-    Args:
-        history: one run.
-        facts: `leadership.one_leader_per_epoch` says whether this system's samples allow to _judge_one_leader it.
-        reigns: the reigns of one subject of this history.
-
-    Returns:
-        One verdict, which counts the epochs that some node said it led; none where the samples do not allow it.
+    """Judge whether each epoch that some node said it led had one leader; not where the samples do not allow it.
 
     Source: election safety, "at most one leader can be elected in a given term" (Ongaro & Ousterhout, "In Search of
     an Understandable Consensus Algorithm", 2014); in Zab an epoch has one primary (Junqueira, Reed, Serafini, 2011).

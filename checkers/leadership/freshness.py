@@ -43,15 +43,9 @@ STALE: Final = Rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every answered read.
+    """Judge every answered read, where the run's reads are to be current.
 
-    Args:
-        history: one run.
-        facts: the guarantee of its reads, and whether the system promises one numbering of writes.
-
-    Returns:
-        A verdict on the guarantee of the reads, and one on "write-positions-agree" where the system states it. No
-        verdict where the run's reads need not be current.
+    "write-positions-agree" is judged besides where the system promises one numbering of writes.
 
     Cost: O(n log n) for n operations.
     """

@@ -90,17 +90,9 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[Verdict]:
-    """Judge whether leaders that were cut off stopped claiming in time.
+    """Judge whether leaders that were cut off stopped claiming in time, by their answers beyond the limit.
 
-    Args:
-        history: one run.
-        facts: `leadership` has the bound in nanoseconds, the limit derived from it, and the clocks that count.
-        reigns: the reigns of one subject of this history.
-        subject: their subject, which may have a bound of its own.
-
-    Returns:
-        One verdict, which counts the answers of cut-off leaders beyond the limit; none where the system states no
-        bound, since claims are only figures then.
+    `subject` may have a bound of its own; where the system states none, claims are only figures.
     """
     bound = None if facts.leadership is None else facts.leadership.of(subject)
     limit_ns = None if bound is None else bound.limit_ns

@@ -81,15 +81,9 @@ NO_DEAD: Final = _rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every lease that was granted.
+    """Judge every lease that was granted; the first of the five verdicts carries the figures.
 
-    Args:
-        history: grants, keep-alives, revokes and looks; its beliefs and log lines name superseded leaders.
-        facts: `leases` has the longest time in nanoseconds that a lease may outlive its time to live, and the clocks
-            that count it; None makes the verdicts `unknown`.
-
-    Returns:
-        Five verdicts, one for each guarantee; the first one carries the figures.
+    Where `facts.leases` states no bound, they are `unknown`.
 
     Raises:
         MalformedHistory: a lease was granted twice, or a look's result is no list of numbers; names the event.

@@ -153,10 +153,7 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all partitions of one history.
-
-    Returns:
-        One verdict for each of `QUESTIONS`; the first one carries the figures.
+    """Judge all partitions of one history by each of `QUESTIONS`; the first verdict carries the figures.
 
     Cost: O(n log n) for n records read and appended.
     """

@@ -62,10 +62,7 @@ _PARTITIONS_MAX: Final = 40
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the superseded leaders of all partitions.
-
-    Returns:
-        One verdict. Each operation that was sent to a superseded leader of a partition tested the guarantee.
+    """Judge the superseded leaders of all partitions by each operation that was sent to one.
 
     Cost: O(n log n) for n operations.
     """

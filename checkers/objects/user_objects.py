@@ -77,10 +77,7 @@ def checked(name: str, model: Any) -> Any:
 
 
 def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict]:
-    """Judge all operations by a model that a user wrote, key by key.
-
-    Returns:
-        One verdict, as for the built-in objects, without proofs.
+    """Judge all operations by a model that a user wrote, key by key, as those of built-in objects; without proofs.
 
     Raises:
         UsageError: the model raised, returned or changed what it must not; names the model and the operation.

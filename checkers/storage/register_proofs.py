@@ -131,14 +131,10 @@ def seen(row: ProofRow) -> int | None:
 
 
 def refuted(rows: Sequence[ProofRow], window: _Window) -> str | None:
-    """Check a proof that the operations of one key have no order.
+    """Say what is wrong with a proof, by row numbers, that the operations of one key have no order; None: it holds.
 
     Args:
         rows: all operations of the key but those that failed, and reads of unknown outcome.
-        window: the proof, by row numbers.
-
-    Returns:
-        What is wrong with the proof; None: it holds.
 
     Cost: that of `linearize` for the operations that the proof names, once for each value that may be there at first.
     """

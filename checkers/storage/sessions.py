@@ -69,9 +69,7 @@ _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge sessions, values and writes by the positions that replies tell.
 
-    Returns:
-        One verdict: `invalid` where a session went back, a position has two values, or writes contradict real time;
-        `unknown` where no session read a key after another process's acknowledged write to it.
+    Unknown where no session read a key after another process's acknowledged write to it.
 
     Cost: O(n log n) in operations.
     """

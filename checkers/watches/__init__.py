@@ -175,10 +175,7 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the watches of one history.
-
-    Returns:
-        One verdict for each of `QUESTIONS` that the system states as a guarantee; one of them carries the figures.
+    """Judge the watches of one history by each of `QUESTIONS` that the system states; one verdict carries the figures.
 
     Cost: O(n log n) for n changes and events.
     """

@@ -26,10 +26,7 @@ TWICE: Final = GivenOnce(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all allocations of one history.
-
-    Returns:
-        One verdict; each id after the first one was a chance to give an id twice.
+    """Judge all allocations of one history: each id after the first one was a chance to give an id twice.
 
     Cost: O(n) for n allocations.
     """

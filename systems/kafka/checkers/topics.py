@@ -61,10 +61,7 @@ _BOUND_NS: Final = 10_000_000_000
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every name by the final phase.
-
-    Returns:
-        Two verdicts, on what was dropped and on what was not.
+    """Judge every name by the final phase: what was dropped, and what was not.
 
     Source: KIP-516: a topic's id tells it from an earlier one of its name; Kafka documentation, Design, 4.7.
 

@@ -32,13 +32,7 @@ _REFUSED: Final = frozenset({"illegal-generation", "unknown-member-id", "rebalan
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all groups of one history.
-
-    Returns:
-        The four verdicts above, in that order.
-
-    Cost: O(n log n) for n operations.
-    """
+    """Judge all groups of one history. Cost: O(n log n) for n operations."""
     groups = groups_of(history)
     return [_durable(history, groups, facts), _fence(groups, facts), _owners(groups, facts), _fresh(groups, facts)]
 

@@ -63,10 +63,7 @@ class _Difference(NamedTuple):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Compare both stores at the last offset in /migration.
-
-    Returns:
-        One verdict; none if KRaft never wrote to both stores, or if a store's disks were not kept whole.
+    """Compare both stores at the last offset in /migration, if KRaft ever wrote to both and disks were kept whole.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationZkWriter of Kafka 3.6 to 3.9.
 

@@ -39,13 +39,7 @@ _Answers = dict[tuple[str, str | None], dict[str, Operation]]
 
 
 def judge(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
-    """Judge whether all nodes gave the same answers in the final phase.
-
-    Returns:
-        `invalid` if two answers at one offset of the log differ; `unknown` if a node still lags or gave no answer.
-
-    Cost: O(n) for n operations.
-    """
+    """Judge whether all nodes gave the same answers in the final phase. Cost: O(n) for n operations."""
     questions = [o for o in history.operations if o.f in ("describe", "exists") and in_final(history, o)]
     answers: _Answers = {}
     for read in sorted((o for o in questions if o.type is Outcome.OK), key=completed):

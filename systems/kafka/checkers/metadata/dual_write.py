@@ -62,8 +62,7 @@ class _Change(msgspec.Struct, frozen=True):
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Compare the last offset in /migration with the changes that KRaft acknowledged.
 
-    Returns:
-        One verdict; none if the run did not end in a phase in which KRaft writes to both stores, or right after one.
+    Only if the run ended in a phase in which KRaft writes to both stores, or right after one.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationDriver of Kafka 3.6 to 3.9.
 

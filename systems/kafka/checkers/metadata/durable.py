@@ -59,16 +59,7 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(history: History, changes: MetadataChanges, incarnations: Incarnations, facts: Facts) -> Verdict:
-    """Judge "metadata-durable" by the answers of the final phase.
-
-    Args:
-        history: one run with a final phase.
-        changes: its changes of settings, with when each had certainly taken effect.
-        incarnations: which run of a server answered.
-        facts: voters, and the faults that the plan asks for.
-
-    Returns:
-        A verdict that is `unknown` if nothing was read in the final phase, or if nothing disturbed a change.
+    """Judge "metadata-durable" by the answers of the final phase; unknown if nothing disturbed a change.
 
     Cost: O(n log n) for n operations.
     """

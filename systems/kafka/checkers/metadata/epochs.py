@@ -29,9 +29,6 @@ WENT_BACK: Final = NothingOlder(
 def judge(history: History, facts: Facts) -> Verdict:
     """Judge whether the epochs in one server's claims only grow.
 
-    Returns:
-        `invalid` if a server claimed a lower epoch than it had claimed before; `unknown` if no server claimed twice.
-
     Source: a server never returns to a lower term (Ongaro, 2014, chapter 3: `currentTerm` increases monotonically);
     likewise the epochs that a follower has promised in Zab (Junqueira, Reed, Serafini, 2011).
 

@@ -45,10 +45,6 @@ WENT_BACK: Final = NothingOlder(
 def judge(changes: MetadataChanges, incarnations: Incarnations, stale: Staleness, facts: Facts) -> Verdict:
     """Judge whether each server's view only moved forward; how `stale` answers were is told beside it.
 
-    Returns:
-        `invalid` if a server's answer lacks a change that the same run of the server had shown; `unknown` if no server
-        was read again after it had shown a change.
-
     Cost: O(n log n) for n operations.
     """
     views: dict[object, list[Statement]] = {}

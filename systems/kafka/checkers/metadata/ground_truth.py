@@ -66,10 +66,6 @@ REFUSED: Final = Rule(guarantee=DURABLE, anomaly="refused-change-took-effect", t
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Compare the voters' logs with the history and with each other.
 
-    Returns:
-        A verdict on "metadata-log-agrees", and one on "metadata-durable" if an acknowledged change stands in a log or
-        was lost.
-
     Source: the log matching property (Ongaro & Ousterhout, 2014): logs with an equal entry at one offset, of one epoch,
     are equal up to it.
 

@@ -67,10 +67,7 @@ _NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "ele
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the order of the claims, and what earlier controllers wrote after them.
-
-    Returns:
-        Two verdicts; none if no ZooKeeper's log holds a claim of a KRaft controller.
+    """Judge the order of the claims, and what earlier controllers wrote after them, if a ZooKeeper's log holds a claim.
 
     Source: KIP-866; Zab orders all transactions (Junqueira, Reed, Serafini, 2011).
 

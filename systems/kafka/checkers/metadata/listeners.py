@@ -60,9 +60,8 @@ NOT_HEARD: Final = Rule(
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge what the listeners of a history were told.
 
-    Returns:
-        The two verdicts above: `unknown` if no listener was told of an entry, or of an acknowledged change that
-        something disturbed; the second one also if a listener had not heard the newest acknowledged change at the end.
+    Unknown if none was told of an entry, or of an acknowledged change that something disturbed; the second verdict also
+    if a listener had not heard the newest acknowledged change at the end.
 
     Source: KIP-595: records below the high watermark are never truncated, and every replica reads them by offset.
 

@@ -61,14 +61,9 @@ DIFFER: Final = Rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all views of one history.
+    """Judge all views of one history; "partition-states-fresh" also carries how old answers were, by node.
 
-    Args:
-        history: answers of brokers (`view`) and moves of leaders (`move`).
-        facts: the workload's options `fresh` and `fenced`, durations as a plan writes them.
-
-    Returns:
-        The five verdicts above, in that order; "partition-states-fresh" also carries how old answers were, by node.
+    The workload's options `fresh` and `fenced` are durations as a plan writes them.
 
     Cost: O(n p log n) for n views of p partitions.
     """

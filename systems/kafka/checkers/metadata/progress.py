@@ -45,10 +45,7 @@ _VIEW_BOUND_NS: Final = 10_000_000_000
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the times of a migration's phases, and the final views of all nodes.
-
-    Returns:
-        Two verdicts; none if nothing migrated, only the first without settings that were read.
+    """Judge the times of a migration's phases, and the final views of all nodes where settings were read.
 
     Source: KIP-866: the migration begins once every broker has registered, and the controller sends brokers in
     ZooKeeper mode what it sends the others.

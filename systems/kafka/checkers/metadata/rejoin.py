@@ -58,9 +58,7 @@ _SHOWN_MAX: Final = 50
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Measure what each fault that held cost, and judge whether returning voters deposed a healthy leader.
 
-    Returns:
-        One verdict with figures for every such fault. It is `unknown` if no voter came back while another one led, or
-        if the machine stalled when a leader was deposed.
+    Unknown if no voter came back while another one led, or if the machine stalled when a leader was deposed.
 
     Source: a server that was cut off has raised its term and can depose a healthy leader (Ongaro, 2014, section 9.6,
     which prevents this by a pre-vote).

@@ -42,11 +42,7 @@ CONTRADICTS: Final = Rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every start of a server that had saved a snapshot before, and the snapshots that nodes kept.
-
-    Returns:
-        On starts: `invalid` with each one after which the log was read to its end and no snapshot was loaded; `unknown`
-        if there was no such start. On contents: see `contents`; nothing where no log was kept.
+    """Judge every start of a server that had saved a snapshot before, and the snapshots that nodes kept (`contents`).
 
     Source: KIP-630 (snapshots, so that a replica need not replay the whole log).
 
@@ -91,10 +87,7 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contents(history: History, facts: Facts) -> Verdict:
-    """Compare each node's newest snapshot with what the log makes.
-
-    Returns:
-        One verdict: `invalid` with each object that differs; `unknown` where no snapshot could be compared.
+    """Compare each node's newest snapshot with what the log makes, object by object.
 
     Source: KIP-630; log matching (Ongaro & Ousterhout, 2014).
 

@@ -96,9 +96,6 @@ def _twice(proof: Operation, later: Operation, what: str) -> Iterator[str]:
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the answers about names, each name by itself.
 
-    Returns:
-        One verdict: `invalid` with each false answer.
-
     Source: linearizability is local, so names are judged one by one (Herlihy & Wing, "Linearizability", 1990).
 
     Cost: O(n log n) for n operations.

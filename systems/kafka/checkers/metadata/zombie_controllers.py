@@ -100,10 +100,7 @@ class _Deeds(msgspec.Struct, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge what superseded controllers tried, by the logs that were kept.
-
-    Returns:
-        Two verdicts, on what they tried as controllers and for clients; none if the logs show no election of one.
+    """Judge what superseded controllers tried, as controllers and for clients, by logs that show an election of one.
 
     Source: Zab orders all transactions, so an election separates what a controller wrote before and after it was
     superseded (Junqueira, Reed, Serafini, 2011).
