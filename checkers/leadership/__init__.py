@@ -64,9 +64,9 @@ from fencepost.harness.verdict.guarantee import anomaly_count
 
 NO_ACT: Final = "superseded-leader-does-not-act"
 STALE: Final = Rule(
-    guarantee="linearizable",
-    anomaly="stale-answer-by-superseded-leader",
-    tested="fresh reads that reached a superseded leader after a newer write was acknowledged",
+    "linearizable",
+    "stale-answer-by-superseded-leader",
+    "fresh reads that reached a superseded leader after a newer write was acknowledged",
 )
 _PARTITION: Final = re.compile(r"p\d+")
 
@@ -159,10 +159,7 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     stale = anomaly_count(len(acts.stale), STALE.anomaly)
     beside = f"; held against {facts.read_guarantee}: {stale}" if acts.stale else ""
     tested = "changes that reached a superseded leader"
-    chances = {
-        Rule(guarantee=NO_ACT, anomaly=name, tested=tested, lacks=acts.lacks[name]): len(own)
-        for name, own in acts.chances.items()
-    }
+    chances = {Rule(NO_ACT, name, tested, acts.lacks[name]): len(own) for name, own in acts.chances.items()}
     return verdict(
         facts,
         *sorted_out(findings, chances),
@@ -303,10 +300,10 @@ def _placed(write: Operation) -> str:
 
 
 OTHER_SIZE: Final = Rule(
-    guarantee="groups-keep-their-size",
-    anomaly="other-group-size",
-    tested="starts of a server, or changes of members, after which it told the size of its group",
-    lacks="no server told the size of its group after it had started again or members had changed",
+    "groups-keep-their-size",
+    "other-group-size",
+    "starts of a server, or changes of members, after which it told the size of its group",
+    "no server told the size of its group after it had started again or members had changed",
 )
 NO_MAJORITY: Final = msgspec.structs.replace(OTHER_SIZE, anomaly="quorum-without-majority")
 #: How long after the proof of a change a member may still name the group as it was: it learns of it from the log.
@@ -414,9 +411,7 @@ def _since(*, changed: bool) -> str:
     return "Nobody had changed the members."
 
 
-TWO_LEADERS: Final = Rule(
-    guarantee="one-leader-per-epoch", anomaly="two-leaders-in-one-epoch", tested="epochs that a node said it led"
-)
+TWO_LEADERS: Final = Rule("one-leader-per-epoch", "two-leaders-in-one-epoch", "epochs that a node said it led")
 
 
 def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:

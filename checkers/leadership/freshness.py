@@ -35,10 +35,10 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tallies
 
 STALE: Final = Rule(
-    guarantee="linearizable",
-    anomaly="stale-read",
-    tested="answered reads whose key had a newer write acknowledged through another node",
-    lacks="no read came after a newer write acknowledged through another node: nothing could be stale",
+    "linearizable",
+    "stale-read",
+    "answered reads whose key had a newer write acknowledged through another node",
+    "no read came after a newer write acknowledged through another node: nothing could be stale",
 )
 
 

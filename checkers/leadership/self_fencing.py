@@ -38,9 +38,7 @@ from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 GUARANTEE: Final = "leader-self-fencing"
 FAILED: Final = Rule(
-    guarantee=GUARANTEE,
-    anomaly="self-fencing-failed",
-    tested="times that a cut-off leader was asked whether it leads, later than its limit",
+    GUARANTEE, "self-fencing-failed", "times that a cut-off leader was asked whether it leads, later than its limit"
 )
 SAMPLES_MIN: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000

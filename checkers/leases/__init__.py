@@ -43,36 +43,31 @@ from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, tallies, tally
 from fencepost.harness.verdict.guarantee import anomaly_count
 
-
-def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
-
-
-LIVES: Final = _rule(
+LIVES: Final = Rule(
     "live-lease-lives",
     REVOKED,
     "looks at keys whose leases were certainly alive",
     "no look at the key of a lease that lived",
 )
-COUNTS: Final = _rule(
+COUNTS: Final = Rule(
     "answered-keep-alive-counts",
     IN_VAIN,
     "keep-alives that a superseded leader may have answered, with a look at the key while they prolonged its life",
     "no key was looked for while a keep-alive that a superseded leader may have answered prolonged its life",
 )
-ENDS: Final = _rule(
+ENDS: Final = Rule(
     "expired-lease-ends",
     OUTLIVED,
     "looks after the bound, while nothing disturbed the cluster, for keys of leases that nobody renewed",
     "no look came after the bound",
 )
-STAYS: Final = _rule(
+STAYS: Final = Rule(
     "ended-lease-stays-ended",
     BACK,
     "looks that were asked for after a lease was known to have ended",
     "no look came after an end",
 )
-NO_DEAD: Final = _rule(
+NO_DEAD: Final = Rule(
     "no-keep-alive-of-the-dead",
     DEAD,
     "keep-alives that were asked for after their lease was known to have ended, and answered either way",

@@ -168,7 +168,7 @@ def _verdict(question: _Question, views: list[PartitionView], risk: Risk, histor
     guarantee = judged_as(question.guarantee, facts)
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     chances = {
-        Rule(guarantee=guarantee, anomaly=name, tested=question.tested, lacks=lacks): (
+        Rule(guarantee, name, question.tested, lacks): (
             exposed if count is None else sum(count(view, risk) for view in views)
         )
         for name, (count, lacks) in question.rules.items()

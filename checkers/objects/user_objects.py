@@ -26,10 +26,7 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
 RULE: Final = Rule(
-    guarantee=GUARANTEE,
-    anomaly=NON_LINEARIZABLE,
-    tested="ok operations with another before or behind them",
-    lacks="no operation was answered",
+    GUARANTEE, NON_LINEARIZABLE, "ok operations with another before or behind them", "no operation was answered"
 )
 
 _PLAIN: Final = frozenset({int, str, bool, type(None)})

@@ -37,10 +37,7 @@ GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
 #: As `register_anomalies` names them: what an exposed read could have shown, what a cas, and what any of the two.
 _OF_READS, _OF_SWAPS, _OF_ANY = (
-    [
-        Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks=f"no {what} could have been caught out")
-        for name in names
-    ]
+    [Rule(GUARANTEE, name, EXPOSURE_OF, f"no {what} could have been caught out") for name in names]
     for what, names in (
         ("read", ("stale-read", "lost-write", "phantom-read")),
         ("compare-and-set", ("cas-stale-read", "cas-lost-update", "cas-phantom-read")),

@@ -40,7 +40,7 @@ from fencepost.harness.verdict import Facts, Verdict
 
 
 def _rule(anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(guarantee="session-order", anomaly=anomaly, tested=tested, lacks=lacks)
+    return Rule("session-order", anomaly, tested, lacks)
 
 
 POSITION_BACK: Final = _rule(
@@ -57,9 +57,9 @@ TWO_VALUES: Final = _rule("two-values", "answers", "no answer names the position
 NOWHERE: Final = _rule("value-from-nowhere", TWO_VALUES.tested, TWO_VALUES.lacks)
 ORDER: Final = _rule("write-order", "writes after the first one", "no two writes were acknowledged with a position")
 RENUMBERED: Final = Rule(
-    guarantee="write-positions-agree",
-    anomaly="renumbered-write",
-    tested="reads that name the position of a write whose acknowledgement named it",
+    "write-positions-agree",
+    "renumbered-write",
+    "reads that name the position of a write whose acknowledgement named it",
 )
 MOVED: Final = RENUMBERED.here(lacks="no read shows a write of one certain position")
 #: Keys that anything else writes have values which one operation alone does not determine.

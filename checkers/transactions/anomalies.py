@@ -157,7 +157,7 @@ def check_register(columns: TransactionColumns, *, model: str = STRICT, steps: i
         inferred = {"wfr": True, "sequential": sequential, "linearizable": linearizable}
         return call_core(columns, _core.check_rw_register, **inferred, **options)
 
-    kept = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
+    kept: dict[str, Any] = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
     report = judge(**kept, thorough=False)
     findings.take(report)
     findings.take_cycles(cycles_of(report))

@@ -217,9 +217,7 @@ def _of(question: _Question, case: Case) -> list[Finding]:
 def _verdict(question: _Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
     exposed = rows(question.exposure(case))
     chances = {
-        Rule(guarantee=question.guarantee, anomaly=name, tested=question.tested): (
-            exposed if count is None else count(case)
-        )
+        Rule(question.guarantee, name, question.tested): (exposed if count is None else count(case))
         for name, count in question.anomalies.items()
     }
     return verdict(

@@ -34,17 +34,17 @@ from fencepost.harness.verdict.figures import Traced, most, tally
 
 CONTROLLED: Final = "controlled-shutdown"
 NO_LEAVE: Final = Rule(
-    guarantee=CONTROLLED,
-    anomaly="ended-without-leave",
-    tested="brokers that ended by a controlled shutdown",
-    lacks="no broker ended by a controlled shutdown while no fault touched another server",
+    CONTROLLED,
+    "ended-without-leave",
+    "brokers that ended by a controlled shutdown",
+    "no broker ended by a controlled shutdown while no fault touched another server",
 )
 UNAVAILABLE, IN_RESTART = (
     Rule(
-        guarantee=guarantee,
-        anomaly=anomaly,
-        tested=f"appends asked for while a broker was {state}",
-        lacks=f"nothing was appended while a broker was {state}",
+        guarantee,
+        anomaly,
+        f"appends asked for while a broker was {state}",
+        f"nothing was appended while a broker was {state}",
     )
     for guarantee, anomaly, state in (
         ("controlled-shutdown-unnoticed", "unavailable-partition", "in its controlled shutdown"),

@@ -40,10 +40,10 @@ from fencepost.systems.kafka.facts.controllers import COPIED, committed
 
 MISSING, LEFT, OLD = _RULES = [
     Rule(
-        guarantee="both-stores-agree",
-        anomaly=f"{how}-in-zookeeper",
-        tested="objects that were compared",
-        lacks="no offset in /migration stands for any metadata",
+        "both-stores-agree",
+        f"{how}-in-zookeeper",
+        "objects that were compared",
+        "no offset in /migration stands for any metadata",
     )
     for how in ("missing", "left", "old")
 ]

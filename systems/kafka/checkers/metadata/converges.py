@@ -17,15 +17,15 @@ from fencepost.harness.verdict.figures import Rows, Traced, tally
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
 DIFFER: Final = Rule(
-    guarantee="metadata-converges",
-    anomaly="final-answers-differ",
-    tested="settings and names that several nodes were asked for in the final phase, and answered",
+    "metadata-converges",
+    "final-answers-differ",
+    "settings and names that several nodes were asked for in the final phase, and answered",
 )
 TWO_VIEWS: Final = Agree(
-    guarantee="metadata-converges",
-    anomaly="two-views-of-one-offset",
-    tested="answers at an offset that another answer about the setting names",
-    lacks="no two answers name one offset",
+    "metadata-converges",
+    "two-views-of-one-offset",
+    "answers at an offset that another answer about the setting names",
+    "no two answers name one offset",
     steps=lambda one, other: (
         f"{one.by.node} answered that {one.by.key} is {one.low}, as of offset {one.by.position}.",
         f"{other.by.node} answered that it is {other.low}, as of the same offset.",

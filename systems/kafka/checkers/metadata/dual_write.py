@@ -30,16 +30,12 @@ from fencepost.systems.kafka.facts.controllers import committed
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 LEFT_BEHIND: Final = Rule(
-    guarantee="zookeeper-keeps-up",
-    anomaly="left-behind",
-    tested="changes that KRaft acknowledged ten seconds before the end or earlier",
-    lacks="KRaft acknowledged no change ten seconds before the end",
+    "zookeeper-keeps-up",
+    "left-behind",
+    "changes that KRaft acknowledged ten seconds before the end or earlier",
+    "KRaft acknowledged no change ten seconds before the end",
 )
-LOST: Final = Survives(
-    guarantee="zookeeper-keeps-up",
-    anomaly="lost-in-roll-back",
-    tested="topics that KRaft acknowledged before the roll-back",
-)
+LOST: Final = Survives("zookeeper-keeps-up", "lost-in-roll-back", "topics that KRaft acknowledged before the roll-back")
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")

@@ -38,14 +38,14 @@ GUARANTEE: Final = "metadata-durable"
 PUBLISHED_NS: Final = 1_000_000_000
 LOST, CONTRADICT = (
     Rule(
-        guarantee=GUARANTEE,
-        anomaly=anomaly,
-        tested="acknowledged changes that something disturbed, and that a later final view had to show",
-        lacks=UNTOUCHED,
+        GUARANTEE,
+        anomaly,
+        "acknowledged changes that something disturbed, and that a later final view had to show",
+        UNTOUCHED,
     )
     for anomaly in ("lost-acknowledged-change", "views-contradict")
 )
-REFUSED: Final = Rule(guarantee=GUARANTEE, anomaly="refused-change-took-effect", tested="refused changes of a setting")
+REFUSED: Final = Rule(GUARANTEE, "refused-change-took-effect", "refused changes of a setting")
 
 #: The operation by which a change was put to the test, and the change.
 _Due = tuple[Operation, Operation]

@@ -14,10 +14,10 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tally
 
 WENT_BACK: Final = NothingOlder(
-    guarantee="epochs-never-go-back",
-    anomaly="epoch-went-back",
-    tested="claims to lead by a server that had claimed before",
-    lacks="no server claimed twice to lead in an epoch that is exactly known",
+    "epochs-never-go-back",
+    "epoch-went-back",
+    "claims to lead by a server that had claimed before",
+    "no server claimed twice to lead in an epoch that is exactly known",
     steps=lambda before, after: (
         f"{before.by.node} said that it led {before.by.subject} epoch {before.low}.",
         f"Asked again {duration(after.asked_ns - before.known_ns)} later, the same server said that it led "

@@ -34,10 +34,10 @@ def _steps(before: Statement, read: Statement) -> Iterator[str]:
 
 
 WENT_BACK: Final = NothingOlder(
-    guarantee="metadata-forward",
-    anomaly="view-went-back",
-    tested="answered reads of a setting through a node that had shown a change of it before",
-    lacks="no node was read again after it had shown a change",
+    "metadata-forward",
+    "view-went-back",
+    "answered reads of a setting through a node that had shown a change of it before",
+    "no node was read again after it had shown a change",
     steps=_steps,
 )
 

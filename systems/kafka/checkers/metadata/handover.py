@@ -43,18 +43,18 @@ from fencepost.systems.kafka.facts.controllers import (
 from fencepost.systems.kafka.figures import WRITES
 
 SKIPPED: Final = Rule(
-    guarantee="claims-in-order",
-    anomaly="epoch-skipped",
-    tested="elections and claims after the first one",
-    lacks="no election or claim came after another one",
+    "claims-in-order",
+    "epoch-skipped",
+    "elections and claims after the first one",
+    "no election or claim came after another one",
 )
-FELL: Final = Rule(guarantee="claims-in-order", anomaly="kraft-epoch-fell", tested="claims after the first one")
+FELL: Final = Rule("claims-in-order", "kraft-epoch-fell", "claims after the first one")
 OVERWRITTEN, STATE, WRITE = _LEFT = [
     Rule(
-        guarantee="zookeeper-is-left",
-        anomaly=anomaly,
-        tested="transactions that earlier controllers or brokers asked for after a claim",
-        lacks="only the controller asked ZooKeeper for anything after a claim",
+        "zookeeper-is-left",
+        anomaly,
+        "transactions that earlier controllers or brokers asked for after a claim",
+        "only the controller asked ZooKeeper for anything after a claim",
     )
     for anomaly in ("migration-state-overwritten", "partition-state-after-claim", "write-after-claim")
 ]

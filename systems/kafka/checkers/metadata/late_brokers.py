@@ -22,15 +22,15 @@ from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
 STALE: Final = Rule(
-    guarantee="partition-states-fresh",
-    anomaly="stale-partition-state",
-    tested="answers asked for long after a leader had changed",
-    lacks="no leader had changed long enough before an answer",
+    "partition-states-fresh",
+    "stale-partition-state",
+    "answers asked for long after a leader had changed",
+    "no leader had changed long enough before an answer",
 )
 NOT_FENCED: Final = Rule(
-    guarantee="stale-broker-is-fenced",
-    anomaly="stale-broker-not-fenced",
-    tested="answers of other brokers on whether one that had to be fenced by then was alive",
+    "stale-broker-is-fenced",
+    "stale-broker-not-fenced",
+    "answers of other brokers on whether one that had to be fenced by then was alive",
 )
 
 

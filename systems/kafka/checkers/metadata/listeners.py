@@ -43,17 +43,13 @@ from fencepost.systems.kafka.checkers.metadata.heard_log import (
 )
 from fencepost.systems.kafka.checkers.metadata.placed_changes import ALWAYS_SHOWN, Name, change_name, entry_name
 
-DIFFER: Final = Rule(
-    guarantee=ORDER, anomaly="listeners-differ", tested="committed entries that two listeners were told of"
-)
-FROM_DISK: Final = Rule(
-    guarantee=ORDER, anomaly="listener-differs-from-disk", tested="committed entries whose offset a disk holds"
-)
+DIFFER: Final = Rule(ORDER, "listeners-differ", "committed entries that two listeners were told of")
+FROM_DISK: Final = Rule(ORDER, "listener-differs-from-disk", "committed entries whose offset a disk holds")
 NOT_HEARD: Final = Rule(
-    guarantee="metadata-listener-complete",
-    anomaly="change-not-heard",
-    tested="acknowledged changes that something disturbed, and that a listener was told of",
-    lacks="no listener was told of an acknowledged change",
+    "metadata-listener-complete",
+    "change-not-heard",
+    "acknowledged changes that something disturbed, and that a listener was told of",
+    "no listener was told of an acknowledged change",
 )
 
 

@@ -30,13 +30,11 @@ from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 #: A phase that began, or that was given up.
 _Wait = MigrationEvent | MigrationDelayEvent
-LATE: Final = Rule(
-    guarantee="migration-goes-on", anomaly="phase-late", tested="phases of the migration that were waited for"
-)
+LATE: Final = Rule("migration-goes-on", "phase-late", "phases of the migration that were waited for")
 LEFT_BEHIND: Final = Rule(
-    guarantee="brokers-keep-up",
-    anomaly="left-behind",
-    tested="final answers about settings that changed during the migration, ten seconds after the last fault",
+    "brokers-keep-up",
+    "left-behind",
+    "final answers about settings that changed during the migration, ten seconds after the last fault",
 )
 #: Without other faults the slowest phase that was measured began 3 s after the last step before it.
 _PHASE_BOUND_NS: Final = 60_000_000_000

@@ -41,10 +41,10 @@ from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment, FaultCost
 
 DISRUPTIVE: Final = Rule(
-    guarantee="no-disruptive-rejoin",
-    anomaly="disruptive-rejoin",
-    tested="voters that came back while another one led, untouched by faults",
-    lacks="no voter came back while another one led",
+    "no-disruptive-rejoin",
+    "disruptive-rejoin",
+    "voters that came back while another one led, untouched by faults",
+    "no voter came back while another one led",
 )
 REJOIN_NS: Final = 5_000_000_000
 #: What comes so soon after the return is not put down to a busy machine, which would have to strike just then; nor is

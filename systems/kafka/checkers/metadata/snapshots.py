@@ -28,16 +28,16 @@ from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, Metadat
 from fencepost.systems.kafka.facts.snapshots import Start, nodes_with_loaded_snapshots, starts_after_snapshots
 
 NOT_LOADED: Final = Rule(
-    guarantee="snapshots-are-loaded",
-    anomaly="snapshot-not-loaded",
-    tested="starts of servers that had saved a snapshot",
-    lacks="no server that had saved a snapshot was started again",
+    "snapshots-are-loaded",
+    "snapshot-not-loaded",
+    "starts of servers that had saved a snapshot",
+    "no server that had saved a snapshot was started again",
 )
 CONTRADICTS: Final = Rule(
-    guarantee="snapshots-match-log",
-    anomaly="snapshot-contradicts-log",
-    tested="snapshots that a whole log could be replayed beside",
-    lacks="no node kept a snapshot whose records a whole log still holds",
+    "snapshots-match-log",
+    "snapshot-contradicts-log",
+    "snapshots that a whole log could be replayed beside",
+    "no node kept a snapshot whose records a whole log still holds",
 )
 
 

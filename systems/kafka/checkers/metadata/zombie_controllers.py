@@ -42,16 +42,16 @@ from fencepost.systems.kafka.facts.controllers import (
 )
 
 STAMP: Final = Rule(
-    guarantee=NO_ACT,
-    anomaly=STAMPED,
-    tested="attempts of superseded controllers to act as controllers",
-    lacks="no write of a superseded controller that checks its epoch came as far as ZooKeeper",
+    NO_ACT,
+    STAMPED,
+    "attempts of superseded controllers to act as controllers",
+    "no write of a superseded controller that checks its epoch came as far as ZooKeeper",
 )
 UNFENCED: Final = Rule(
-    guarantee="client-changes-are-fenced",
-    anomaly="unfenced-change",
-    tested="changes that superseded controllers made for clients",
-    lacks="no superseded controller made a change for a client",
+    "client-changes-are-fenced",
+    "unfenced-change",
+    "changes that superseded controllers made for clients",
+    "no superseded controller made a change for a client",
 )
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
 BY_EPOCH: Final = "controller-epoch"
