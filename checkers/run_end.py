@@ -73,7 +73,6 @@ def check_replicas(history: History, facts: Facts) -> list[Verdict]:
             doubt=Doubt(Cause.UNDECIDED, "; ".join(doubts)) if doubts else None,
             untested="; ".join([_LACKS, *unread]),
             kept="; ".join([f"{nodes} held the same after the load", *unread]),
-            exposed=chances,
         )
     ]
 

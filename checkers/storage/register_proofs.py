@@ -26,6 +26,8 @@ WRITE: Final = 1
 CAS: Final = 2
 
 NEVER: Final = float("inf")
+#: The number of what a register holds at first.
+INITIAL: Final = 0
 
 
 class ProofRow(msgspec.Struct, frozen=True):
@@ -82,14 +84,14 @@ def linearize(rows: Sequence[ProofRow], initial: int = 0, optional: Collection[i
     return None
 
 
-def explains(rows: Sequence[ProofRow], order: Sequence[int], initial: int = 0) -> bool:
+def explains(rows: Sequence[ProofRow], order: Sequence[int]) -> bool:
     """Whether `order` explains `rows`: each row at most once, all that returned, in real time, every step allowed."""
     placed = set(order)
     if len(placed) != len(order):
         return False
     if any(row.returned != NEVER and i not in placed for i, row in enumerate(rows)):
         return False
-    state = initial
+    state = INITIAL
     latest_invocation = -NEVER
     for i in order:
         if rows[i].returned < latest_invocation:
@@ -100,9 +102,6 @@ def explains(rows: Sequence[ProofRow], order: Sequence[int], initial: int = 0) -
             return False
         state = after
     return True
-
-
-INITIAL: Final = 0
 
 
 class _Window(Protocol):

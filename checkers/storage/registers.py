@@ -123,7 +123,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     )
 
 
-def search(columns: Columns, budget: SearchBudget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
+def search(columns: Columns, budget: SearchBudget, *, orders: bool = False) -> list[_core.KeyResult]:
     """The native search over encoded operations; results stand in the order of `columns.keys`."""
     return _core.check_registers(
         columns.key,
@@ -135,7 +135,6 @@ def search(columns: Columns, budget: SearchBudget, *, orders: bool = False, thre
         steps=budget.steps,
         memory_bytes=budget.memory_bytes,
         wall_s=budget.wall_s,
-        threads=threads,
         orders=orders,
     )
 

@@ -130,7 +130,7 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     )
 
 
-def check_register(columns: TransactionColumns, *, model: str = STRICT, steps: int = STEPS) -> TransactionVerdict:
+def check_register(columns: TransactionColumns, *, model: str = STRICT) -> TransactionVerdict:
     """Judge registers, each value written to a key once.
 
     Within one transaction, a version that it wrote follows the one that it read before, as read committed demands.
@@ -157,7 +157,7 @@ def check_register(columns: TransactionColumns, *, model: str = STRICT, steps: i
         inferred = {"wfr": True, "sequential": sequential, "linearizable": linearizable}
         return call_core(columns, _core.check_rw_register, **inferred, **options)
 
-    kept: dict[str, Any] = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
+    kept: dict[str, Any] = {"sessions": False, "realtime": True, "steps": STEPS, "realtime_cycles": timed}
     report = judge(**kept, thorough=False)
     findings.take(report)
     findings.take_cycles(cycles_of(report))

@@ -186,7 +186,6 @@ def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Wi
         rule.tally(
             [_unavailable(rule, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting], rows(inside)
         ),
-        exposed=rows(inside),
         kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
         f" {duration(longest.value)}",
         figures={"without_append_ns_max": longest},

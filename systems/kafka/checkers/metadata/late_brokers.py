@@ -121,7 +121,6 @@ def judge_fresh(
             [_stale(episode) for episode in episodes], exposed
         ),
         broken="" if oldest is None else f"{_brokers(by_node)}, the oldest {duration(oldest.age_ns)} late",
-        exposed=exposed,
         kept=f"no answer was more than {duration(fresh_ns)} late",
         figures={
             "stale_views": number_of(lack.view.operation for lack in late),
@@ -186,7 +185,6 @@ def judge_fenced(
     return verdict(
         facts,
         NOT_FENCED.tally(findings, rows(view.operation for view in tested)),
-        exposed=rows(view.operation for view in tested),
         untested=f"no broker's answers were late for longer than {duration(bound_ns)}",
         broken=f"{len(findings)} times a broker counted as alive whose answers had been late for longer than"
         f" {duration(fenced_ns)}",
