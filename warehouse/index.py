@@ -6,6 +6,7 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
+from fencepost.campaigns.night.register import REGISTER
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.report.index import ROWS_MAX, index_page
 from fencepost.warehouse.warehouse import Warehouse
@@ -19,6 +20,11 @@ _SHOWN: Final = (
     "recovery_by_fault",
     "availability_by_phase",
 )
+
+
+def index_of(results: Path) -> Path:
+    """Where the page goes: into the folder of results, but not over the page of a night."""
+    return results / ("warehouse.html" if (results / REGISTER).is_file() else "index.html")
 
 
 def write_index(warehouse: Warehouse, path: Path) -> None:

@@ -17,6 +17,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import FACTS, read_table, write_table
 from fencepost.harness.run.conclude import judge_stored
 from fencepost.harness.verdict.fact_tables import VERSION_KEY
+from fencepost.warehouse.index import index_of
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_below, sources_of
 from tests.campaigns.night.made import attempt, cell, opened
@@ -165,3 +166,9 @@ def test_an_own_build_and_an_expectation_are_kept(folder: Path) -> None:
     (placed,) = tables["placed"].to_pylist()
     assert placed["variant"].startswith("own build")
     assert placed["expected"] == "invalid"
+
+
+def test_the_page_over_the_runs_of_a_night_stands_beside_the_page_of_the_night(tmp_path: Path) -> None:
+    assert index_of(tmp_path).name == "index.html"
+    (tmp_path / REGISTER).touch()
+    assert index_of(tmp_path).name == "warehouse.html"

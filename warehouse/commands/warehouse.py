@@ -127,7 +127,8 @@ def add_command(paths: tuple[Path, ...], root: str, spark_master: str) -> int:
 def build_command(results: Path, root: str | None, spark_master: str) -> int:
     """Judge every run below RESULTS again, and make a new warehouse of all of them.
 
-    Prints every superseded leader that went on and every verdict that changed, and writes the page RESULTS/index.html.
+    Prints every superseded leader that went on and every verdict that changed, and writes the page RESULTS/index.html
+    (RESULTS/warehouse.html in the folder of a night, whose page index.html is).
     Runs of other results that the warehouse held are dropped, and their number is printed; what others add while it
     runs is kept.
 
@@ -135,7 +136,7 @@ def build_command(results: Path, root: str | None, spark_master: str) -> int:
     be judged.
     """
     from fencepost.warehouse.adding import build
-    from fencepost.warehouse.index import write_index
+    from fencepost.warehouse.index import index_of, write_index
     from fencepost.warehouse.spark_session import spark_session
     from fencepost.warehouse.store import absolute
     from fencepost.warehouse.warehouse import Warehouse
@@ -153,8 +154,9 @@ def build_command(results: Path, root: str | None, spark_master: str) -> int:
         episodes = (line for row in warehouse.episodes() for line in episode_lines(row))
         _say_all("superseded leaders that went on", episodes)
         _say_troubles(done)
-        write_index(warehouse, results / "index.html")
-        click.echo(f"index: {shorten(str((results / 'index.html').absolute()))}")
+        index = index_of(results)
+        write_index(warehouse, index)
+        click.echo(f"index: {shorten(str(index.absolute()))}")
     return _exit_code(done)
 
 
