@@ -57,6 +57,7 @@ from fencepost.checkers.leadership import self_fencing
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.circumstances import answered_words
 from fencepost.checkers.violations.finding import Finding, duration, seconds, shown
+from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import Claim, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, in_words
 from fencepost.harness.verdict.figures import ACTED, ASKED, FENCED, SERVED, STALE_ANSWERS, UNKNOWN, Figures
@@ -178,7 +179,7 @@ def _endings(changes: list[Operation]) -> str:
     at_the_door = sum(code_of(o) == NOT_SERVING for o in changes)
     door = f" ({at_the_door} with every client, since it served nobody)" if at_the_door else ""
     return (
-        f"{len(changes)} changes reached superseded leaders: {refused} were refused{door}, "
+        f"{counted(len(changes), 'change')} reached superseded leaders: {refused} refused{door}, "
         f"{len(changes) - refused - passed_on} not answered, {passed_on} passed on to the successor"
     )
 
