@@ -140,12 +140,16 @@ def fault_bands(
     The outer, dashed box is the possible interval, the filled one inside it the proven interval.
     """
     spans = [f for f in faults if (f.ended_ns or end_ns) >= axis.from_ns and f.began_ns <= axis.to_ns]
-    spans.sort(key=lambda f: f.began_ns)
+    letter_ns = LETTER * (axis.to_ns - axis.from_ns) / (RIGHT - LEFT)
+    # A name ends within the picture, so that of a late fault begins before the fault does.
+    names = [min(f.began_ns, int(axis.to_ns - len(fault_name(f)) * letter_ns)) for f in spans]
+    order = sorted(range(len(spans)), key=names.__getitem__)
+    spans, names = [spans[n] for n in order], [names[n] for n in order]
     room = int((axis.to_ns - axis.from_ns) * 0.09)  # for the label of a short fault
-    rows = packed([(f.began_ns, max(f.ended_ns or end_ns, f.began_ns + room)) for f in spans])
+    rows = packed([(at, max(f.ended_ns or end_ns, at + room)) for f, at in zip(spans, names, strict=True)])
     count = max(rows, default=-1) + 1
     out: list[Markup] = []
-    for fault, row in zip(spans, rows, strict=True):
+    for fault, row, name_ns in zip(spans, rows, names, strict=True):
         y = top + row * FAULT_ROW
         x0, x1 = axis.x(fault.began_ns), axis.x(fault.ended_ns or end_ns)
         about = title(_fault_title(fault))
@@ -155,7 +159,7 @@ def fault_bands(
         out.append(box(x0, x1, y + 1, FAULT_ROW - 3, "possible", about, least=2))
         if fault.certain_from_ns is not None:
             out.append(box(c0, c1, y + 1, FAULT_ROW - 3, "proven", about, least=2))
-        out.append(label(x0 + 4, y + 12, fault_name(fault), "fault-name"))
+        out.append(label(axis.x(name_ns) + 4, y + 12, fault_name(fault), "fault-name"))
     return joined(out), count
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import random
+import re
 import struct
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, Outcome
 from fencepost.harness.report.overview import LaneState, lanes
 from fencepost.harness.report.section import ReportCase
-from fencepost.harness.report.svg import packed
+from fencepost.harness.report.svg import LETTER, WIDTH, TimeAxis, fault_bands, packed
 from fencepost.harness.report.timeline import cut, focus, timeline
 from fencepost.harness.verdict import Vocabulary
 from tests.report import sample
@@ -182,3 +183,13 @@ def test_a_run_of_hours_fits_into_the_columns() -> None:
     data, _ = timeline(history, lanes_of(history, ("n1",)), (), Vocabulary(epoch="term"))
     assert data["end"] < 2**31
     assert data["nodes"] == [{"name": "n1", "rows": 2, "lanes": [""]}]
+
+
+def test_the_name_of_a_fault_at_the_right_edge_is_whole() -> None:
+    tape = Tape()
+    tape.fault(1, "partition", ("n1", "n2"), (100 * S, 101 * S, 102 * S, 103 * S))
+    tape.fault(2, "clock-skew", ("n1", "n2", "n3"), (108 * S, 109 * S, 110 * S, 110 * S))
+    picture, rows = fault_bands(tape.history().faults, TimeAxis(0, 110 * S), 0, 100, 110 * S)
+    names = re.findall(r'<text x="([\d.]+)"[^>]*>([^<]+)<', picture)
+    assert {name for _, name in names} == {"partition n1,n2", "clock-skew n1,n2,n3"} and rows == 2
+    assert all(float(x) + len(name) * LETTER < WIDTH for x, name in names)
