@@ -6,10 +6,11 @@ When a fault of another worker holds what this one needs, it waits a while, and 
 """
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from fencepost.harness.base.quorum import Damage, Pair, QuorumView, adds_up, majority, worst
 from fencepost.harness.faults.act_log import ActLog, ActRecord
@@ -56,6 +57,10 @@ class _Injected:
         return self.proof.outcome is FaultOutcome.SKIPPED
 
 
+#: For each worker its entries, in their order.
+Workers: TypeAlias = Iterable[Iterable[ScheduledFault]]
+
+
 class Conductor:
     """One run's nemesis. `schedule_sink` receives each act as it really happened.
 
@@ -73,10 +78,9 @@ class Conductor:
         self._view: Callable[[], View] = lambda: replace(cluster.view(), returned=self._returned)
         self._cluster = replace(cluster, parts=self, disturbed=self._disturbed, view=self._view)
         self._runtime = cluster.runtime
-        self._faults = faults
+        self._faults, self._keep_quorum = faults, keep_quorum
         self._records = cluster.records
         self._log = ActLog(cluster.records, faults, schedule_sink)
-        self._keep_quorum = keep_quorum
         self._active: dict[int, ActRecord] = {}
         #: Watches for the events that end faults in force early, from before their injection.
         self._endings: dict[int, EventWatch] = {}
@@ -96,10 +100,10 @@ class Conductor:
         """Carry out `schedule` as `run_workers` does."""
         await self.run_workers(by_worker(schedule), stop=stop)
 
-    async def run_workers(self, workers: Iterable[Iterable[ScheduledFault]], *, stop: asyncio.Event) -> None:
-        """Carry out each worker's entries; when `stop` is set, return early with everything healed."""
+    async def run_workers(self, workers: Workers, *, stop: asyncio.Event, limit_ns: float = math.inf) -> None:
+        """Carry out each worker's entries, those due by `limit_ns` not later; when `stop` is set, heal and return."""
         self._log.zero_ns = self._records.now_ns()
-        tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers]
+        tasks = [asyncio.create_task(self._work(entries, stop, limit_ns)) for entries in workers]
         try:
             await _all_or_none(tasks)
         finally:
@@ -124,11 +128,12 @@ class Conductor:
 
     # -- one worker -----------------------------------------------------------------------------------------------
 
-    async def _work(self, entries: Iterable[ScheduledFault], stop: asyncio.Event) -> None:
+    async def _work(self, entries: Iterable[ScheduledFault], stop: asyncio.Event, limit_ns: float) -> None:
         """Carry out one worker's entries, one after the other."""
         free_ns = self._log.zero_ns
         for entry in entries:
-            if not await self._sleep_until(max(self._log.zero_ns + entry.inject_ns, free_ns), stop):
+            due_ns = max(self._log.zero_ns + entry.inject_ns, free_ns)
+            if entry.inject_ns <= limit_ns < due_ns - self._log.zero_ns or not await self._sleep_until(due_ns, stop):
                 return
             injected = await self.inject(entry, stop)
             if injected.skipped:

@@ -114,7 +114,8 @@ class RunPhases:
     async def _conduct_faults(self, schedule: Iterable[Iterable[ScheduledFault]], over: asyncio.Event) -> None:
         mirror = asyncio.create_task(_forward(self._end.stop, over))
         try:
-            await self._conductor.run_workers(schedule, stop=over)
+            limit_ns = self._checked.plan.duration_ns("time_limit")
+            await self._conductor.run_workers(schedule, stop=over, limit_ns=limit_ns)
         finally:
             mirror.cancel()
 

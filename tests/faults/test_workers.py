@@ -752,3 +752,11 @@ def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
     run_virtual(for_a_while(run, [entry("kill:n1")]))
     assert run.ends(FaultAction.INJECT)[0].proof == "not finished within 0.02 s"
+
+
+def test_no_fault_is_injected_after_the_end_of_the_main_phase() -> None:
+    """The load goes on for a moment, since its last operations are answered later."""
+    run, late = Run(), replace(entry("kill:n1", 0, 80), gap_ns=40 * MS)
+    entries = [late, entry("pause:n2", 90, 1, number=1)]
+    run_virtual(run.conductor.run_workers([entries], stop=asyncio.Event(), limit_ns=100 * MS))
+    assert [e.fault for e in run.ends(FaultAction.INJECT)] == ["kill"]
