@@ -269,7 +269,8 @@ def operation_words(op: Operation, *, with_key: bool = True) -> str:
     """Describe an operation: `write 3`, `read = 1`, `cas 1 -> 2`, a transaction by its parts; on request its key."""
     if op.f == "txn":
         return "; ".join(micro_words(op)) or "nothing"
-    parts = [op.f, *([op.key] if with_key and op.key is not None else [])]
+    # An import takes the read of a whole set for `members`; its file, and an export, say `read`.
+    parts = ["read" if op.f == "members" else op.f, *([op.key] if with_key and op.key is not None else [])]
     if op.f == "cas" and isinstance(op.value, list | tuple) and len(op.value) == 2:
         parts.append(f"{value_words(op.value[0])} -> {value_words(op.value[1])}")
     elif op.value is not None:

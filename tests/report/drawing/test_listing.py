@@ -183,6 +183,8 @@ def test_words_of_operations() -> None:
         (Outcome.OK, "acquire", None),
         (Outcome.INVOKE, "read", None),
         (Outcome.OK, "read", {"0": 5, "a": [None, 1]}),
+        (Outcome.INVOKE, "members", None),
+        (Outcome.OK, "members", [1, 2]),
     ]
     history = History(
         [
@@ -191,7 +193,7 @@ def test_words_of_operations() -> None:
         ]
     )
     said = [operation_words(op) for op in history.operations]
-    assert said == ["contains 1 = true", "dequeue = nothing", "acquire", "read = {0 5, a [nil 1]}"]
+    assert said == ["contains 1 = true", "dequeue = nothing", "acquire", "read = {0 5, a [nil 1]}", "read = [1 2]"]
 
 
 def test_a_witness_without_operations_has_no_list() -> None:
