@@ -75,8 +75,8 @@ def _main(arguments: list[str]) -> int:
         hint = f"`{blamed.command_path} --help` lists the options, with examples" if blamed else None
         _complain(error.format_message(), hint)
         return ExitCode.USAGE
-    except StoppedTwice:
-        _say("\nstopped; everything is healed and gone\n")
+    except StoppedTwice as stopped:
+        _say("\n".join(["", "stopped; everything is healed and gone", *stopped.args, ""]))
         return ExitCode.STOPPED
     except click.Abort:
         raise KeyboardInterrupt from None

@@ -246,12 +246,17 @@ def conclude_run(
         rest()
         warnings += _keep_logs(resolved.system.read_log, folder)
     # A second Ctrl-C ends the command without further output.
-    with stop.on_request(stop.check):
-        # Sealing is not interrupted; a stop that came meanwhile counts here.
+    try:
+        with stop.on_request(stop.check):
+            # Sealing is not interrupted; a stop that came meanwhile counts here.
+            stop.check()
+            result = judge_and_report(resolved, record, progress=progress)
+        # An exception that a signal handler raises inside an interpreter callback is lost, so check once more.
         stop.check()
-        result = judge_and_report(resolved, record, progress=progress)
-    # An exception that a signal handler raises inside an interpreter callback is lost, so check once more.
-    stop.check()
+    except StoppedTwice:
+        if (folder / store.VERDICT).is_file():
+            raise
+        raise StoppedTwice(f"the history is whole: {command_line('check', folder)} judges it") from None
     rest()
     if outcome.recorded and outcome.error is not None:
         warnings.append(f"after the run: {outcome.error.message}")

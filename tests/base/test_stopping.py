@@ -143,3 +143,13 @@ def test_phases_whose_length_is_a_deadline_are_told_so() -> None:
     for phase in ("main", "settle", "final"):
         progress({"topic": "phase", "phase": phase, "left_s": 30.0})
     assert stream.getvalue() == "  main (30 s)\n  settle (at most 30 s)\n  final (at most 30 s)\n"
+
+
+def test_an_order_before_the_verdict_says_how_the_run_is_judged_later(tmp_path: Path) -> None:
+    (tmp_path / "history.jsonl").write_text("")
+    stop = StopRequest()
+    stop.request(by_hand=True)
+    stop.request(by_hand=True)
+    plan = resolve_plan(Plan(system="example", workload="register", seed=1))
+    with pytest.raises(StoppedTwice, match=f"fencepost check {tmp_path}"):
+        conclude_run(plan, RunRecord(tmp_path, {}), ChildEnd(recorded=True), progress=lambda _: None, stop=stop)
