@@ -109,7 +109,7 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
             table.line(f"cannot run on this machine: {text}")
         folder = unfinished or strategy.folder or new_folder(strategy.campaign, wishes)
         own = strategy.opened(folder, table.line)
-        table.describe = own.describe
+        table.describe, table.sign = own.describe, own.sign
         with NightSession(folder, strategy.checked, wishes, stop, Watcher(table.change, table.line), own) as session:
             if unfinished:
                 session.resume(strategy.issues, prepared)

@@ -5,11 +5,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TextIO
 
-from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.outcome import tested_in_words
 from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.telling import attempt_sign, spent
+from fencepost.campaigns.night.telling import MEASURED, attempt_sign, spent
 from fencepost.harness.base.quantities import lasting
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class NightTable:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         #: What is said of an attempt beside its class; then no line says that one begins.
+        self.sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
         self.describe: Callable[[RunAttempt], str] | None = None
         self._live: Live | None = None
         self._console: Console | None = None
@@ -48,10 +49,10 @@ class NightTable:
         for attempt in night.attempts:
             if attempt.run_class is not None and attempt.key not in self._shown:
                 self._shown.add(attempt.key)
-                why = f": {attempt.reason[:_REASON_MAX]}" if attempt.reason else ""
+                sign, run_class = self.sign(outcomes[attempt.cell], attempt)
+                why = f": {attempt.reason[:_REASON_MAX]}" if attempt.reason and run_class != MEASURED else ""
                 why += f"; {self.describe(attempt)}" if self.describe else ""
                 again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
-                sign, run_class = attempt_sign(outcomes[attempt.cell], attempt)
                 self.line(f"{sign} {run_class:18}{names[attempt.cell]}{again}, {attempt.seconds:.0f} s{why}")
         if self._stream.isatty():
             self._draw(night, pool, names)

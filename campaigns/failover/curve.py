@@ -18,9 +18,10 @@ from fencepost.campaigns.failover.load_time import load_time_s
 from fencepost.campaigns.failover.page import page
 from fencepost.campaigns.failover.picture import standing_alone
 from fencepost.campaigns.night.cells import checked_cell
-from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.session import InFolder, NightWishes
+from fencepost.campaigns.night.telling import MEASURED, attempt_sign
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.options import plain
@@ -109,7 +110,9 @@ class CurveMaking:
             for name in self.systems:
                 own.append(checked_cell(f"{name}, {size:,} partitions", plan_of(name, size), runs=times))
                 self._cells[own[-1][0].id] = name, size
-        self._strategy = NightStrategy.of_cells(NAME, own, page=PAGE, opened=lambda *_: InFolder(write=self))
+        self._strategy = NightStrategy.of_cells(
+            NAME, own, page=PAGE, opened=lambda *_: InFolder(write=self, sign=sign_of)
+        )
 
     def make(self, wishes: NightWishes, *, resume: bool) -> tuple[Path, Curve]:
         """Make every run that fits into the budget; returns the night's folder. Raises as `carry_out` does."""
@@ -155,6 +158,12 @@ class CurveMaking:
             started_at=night.started_at,
             machine=night.machine,
         )
+
+
+def sign_of(each: CellOutcome, attempt: RunAttempt) -> tuple[str, str]:
+    """Say of a run that was measured no more than that, whatever its verdict lacks."""
+    measured = attempt.run_class in _UNSURE and attempt.took_hold
+    return ("✓", MEASURED) if measured else attempt_sign(each, attempt)
 
 
 def sample_of(name: str, partitions: int, folder: Path, attempt: RunAttempt) -> FailoverSample | None:

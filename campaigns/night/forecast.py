@@ -11,7 +11,10 @@ from typing import Final
 
 from fencepost.campaigns.night.value import Past
 from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.coordination.session import Needs
 from fencepost.harness.plan import Plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 
 #: What a run needs beside its main phase as a rule: start, healing, final reads, verdict and report.
 _BESIDE_S: Final = 15.0
@@ -27,7 +30,7 @@ def estimate_s(plan: Plan, past: Past | None) -> float:
     """Seconds that a run of this checked plan will take."""
     if past is not None and past.seconds:
         return max(past.seconds, past.last_s) * _MARGIN
-    load_s = _seconds(plan, "warm_up") + _seconds(plan, "time_limit")
+    load_s = _making_s(plan) + _seconds(plan, "warm_up") + _seconds(plan, "time_limit")
     return load_s + min(_seconds(plan, "watch"), _WATCH_S) + _BESIDE_S
 
 
@@ -60,7 +63,14 @@ def deadline_s(plan: Plan) -> float:
     if plan.deadline:
         return parse_duration_ns(plan.deadline, what="deadline") / 1e9 + _BESIDE_S
     phases = ("warm_up", "time_limit", "watch", "settle", "final")
-    return sum(_seconds(plan, phase) for phase in phases) + _GRACE_S
+    return sum(_seconds(plan, phase) for phase in phases) + _making_s(plan) + _GRACE_S
+
+
+def _making_s(plan: Plan) -> float:
+    """How much longer than for a few keys making what the workload needs may take, such as thousands of partitions."""
+    workload = registry.workload(plan.workload)
+    needs = workload.needs(workload_options(workload, registry.system(plan.system), plan.workload_options))
+    return float(needs.within_s) - Needs().within_s
 
 
 def _seconds(plan: Plan, phase: str) -> float:

@@ -22,7 +22,7 @@ from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import Night, NightState, RunAttempt
+from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt
 from fencepost.campaigns.night.pool import Demand, NextRun, Pool, WaitingRun, judged, seed_of, turns_of
 from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import (
@@ -38,6 +38,7 @@ from fencepost.campaigns.night.register import (
     read_register,
 )
 from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.telling import attempt_sign
 from fencepost.campaigns.night.value import Past, by_value, read_past
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import utc_stamp
@@ -193,13 +194,14 @@ def nothing_more(night: Night, pool: Pool) -> NextRun | None:
 
 class InFolder(NamedTuple):
     """What a strategy does in a night's folder: which waiting runs are needed now, who writes the files, which run
-    comes when none waits, and what is said of an attempt beside its class.
+    comes when none waits, what is said of an attempt beside its class, and its sign and class in the progress.
     """
 
     demand: Callable[[Night, WaitingRun], Demand] = every_run
     write: WriteDocuments = write_documents
     more: Callable[[Night, Pool], NextRun | None] = nothing_more
     describe: Callable[[RunAttempt], str] | None = None
+    sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
 
 
 class NightSession:

@@ -25,6 +25,8 @@ SIGNS: Final = {
     RunClass.LOST: "!",
     RunClass.NOT_RUN: "·",
 }
+#: The class of a run of which only a figure was asked, and that has it.
+MEASURED: Final = "measured"
 _STATES: Final = {
     NightState.RUNNING: "still running",
     NightState.STOPPED: "stopped by hand",

@@ -11,11 +11,12 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from fencepost.campaigns.failover.curve import CurveMaking, failover_of, longest_gap_ns, plan_of
+from fencepost.campaigns.failover.curve import CurveMaking, failover_of, longest_gap_ns, plan_of, sign_of
 from fencepost.campaigns.failover.figures import Curve, FailoverSample, document, read_document, seconds, table
 from fencepost.campaigns.failover.growth import fit
 from fencepost.campaigns.failover.load_time import load_time_s
 from fencepost.campaigns.failover.picture import drawn, standing_alone
+from fencepost.campaigns.night.forecast import deadline_s, estimate_s
 from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
@@ -244,3 +245,25 @@ def test_a_mistake_is_refused_before_anything_is_made(
     assert main(["failover", "--results", str(tmp_path), *arguments]) == 254
     assert complaint in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_night_knows_that_many_partitions_take_long_to_make() -> None:
+    many, few = (check_plan(plan_of("kraft", partitions)).plan for partitions in (5000, 10))
+    assert estimate_s(many, None) - estimate_s(few, None) == pytest.approx(4990 * 0.03)
+    assert deadline_s(many) - deadline_s(few) == pytest.approx(4990 * 0.03)
+
+
+@pytest.mark.parametrize(
+    ("run_class", "faults", "word"),
+    [
+        (RunClass.UNKNOWN_COVERAGE, {"kill": 1}, "measured"),
+        (RunClass.UNKNOWN_COVERAGE, {"kill": 0}, "unknown-coverage"),
+        (RunClass.INVALID, {"kill": 1}, "invalid"),
+    ],
+)
+def test_the_progress_says_measured_of_what_was_measured(
+    run_class: RunClass, faults: dict[str, int], word: str
+) -> None:
+    (cell,) = CurveMaking(["kraft"], [10], 1)._strategy.cells
+    one = RunAttempt(cell=cell.id, run=1, number=1, seed=1, folder="r", run_class=run_class, faults=faults)
+    assert sign_of(CellOutcome(cell=cell, run_class=run_class, reason=""), one)[1] == word
