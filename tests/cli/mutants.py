@@ -198,8 +198,7 @@ FORMS: Final = {
     "schedule": Form(files=_schedule, commands=(("campaign", "{}/c.toml", *_NO_RUN),)),
     "campaign": Form(files=_campaign, commands=(("campaign", "{}/nightly.toml", *_NO_RUN),)),
     "policy": Form(
-        files=_policy,
-        commands=(("gate", "{}/policy.toml", "--candidate", "1.0.0", "--baseline", "1.0.0", *_NO_RUN),),
+        files=_policy, commands=(("gate", "{}/policy.toml", "--candidate", "1.0.0", "--baseline", "1.0.0", *_NO_RUN),)
     ),
 }
 

@@ -23,11 +23,7 @@ from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.interchange.formats.rows import COLUMNS
 from tests.docs.pages import ROOT
 
-_VALID: Final = [
-    ("a", "write", "x", 1, 0, 10),
-    ("b", "write", "x", 2, 20, None),
-    ("c", "read", "x", 2, 30, 40),
-]
+_VALID: Final = [("a", "write", "x", 1, 0, 10), ("b", "write", "x", 2, 20, None), ("c", "read", "x", 2, 30, 40)]
 _STALE: Final = [*_VALID, ("c", "read", "x", 1, 50, 60)]
 _EDN: Final = """\
 {:process 0, :type :invoke, :f :write, :value 1}

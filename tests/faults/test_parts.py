@@ -9,15 +9,7 @@ from hypothesis import strategies as st
 
 from fencepost.checkers import coverage
 from fencepost.checkers.derived.servers import unproven_acts
-from fencepost.harness.history import (
-    PART_OF,
-    Event,
-    FaultAction,
-    FaultEvent,
-    FaultOutcome,
-    FaultStage,
-    History,
-)
+from fencepost.harness.history import PART_OF, Event, FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.runtime.network import CLIENT
 from fencepost.harness.runtime.node import NodeState
 from tests.checkers.build import facts

@@ -46,9 +46,7 @@ def evidence(
     every = [cell("canary", canary=True), *(cells or [cell("c0", required=True)])]
     made = made or policy()
     return GateEvidence(
-        policy=made,
-        night=night(every, [*(canary or [caught()]), *attempts], **fields),
-        measures=measures or {},
+        policy=made, night=night(every, [*(canary or [caught()]), *attempts], **fields), measures=measures or {}
     )
 
 

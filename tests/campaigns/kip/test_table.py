@@ -6,16 +6,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import (
-    FILE,
-    Backing,
-    KipColumn,
-    Proposal,
-    RowClaim,
-    RowId,
-    column_of,
-    read_column,
-)
+from fencepost.campaigns.kip.columns import FILE, Backing, KipColumn, Proposal, RowClaim, RowId, column_of, read_column
 from fencepost.campaigns.kip.making import TableMaking, TableWishes
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import EXPERIMENTS, ROWS, ExperimentId
@@ -33,11 +24,7 @@ def _claim(backing: Backing) -> Callable[[str], RowClaim]:
 promised, by_recipe, cannot = map(_claim, Backing)
 COLUMN = KipColumn(
     recipes=(),
-    claims={
-        RowId.M1: promised("the manual"),
-        RowId.M2: by_recipe("a clock"),
-        RowId.S5: cannot("no version"),
-    },
+    claims={RowId.M1: promised("the manual"), RowId.M2: by_recipe("a clock"), RowId.S5: cannot("no version")},
 )
 
 
@@ -153,11 +140,7 @@ def test_rows_and_experiments_name_what_is_there() -> None:
 def test_what_no_run_measures_says_why() -> None:
     column = KipColumn(
         recipes=(),
-        claims={
-            RowId.M2: cannot("a copy"),
-            RowId.M5: promised("the manual"),
-            RowId.N6: by_recipe("the client stops"),
-        },
+        claims={RowId.M2: cannot("a copy"), RowId.M5: promised("the manual"), RowId.N6: by_recipe("the client stops")},
         unmeasured={RowId.M5: "no two incarnations differ"},
     )
     made = table(column=column)

@@ -24,13 +24,7 @@ from tests.campaigns.night.made import FINGERPRINT, attempt, caught, cell, night
 
 
 def mixed() -> Night:
-    cells = [
-        cell("canary", canary=True),
-        cell("good", required=True),
-        cell("<bad>|"),
-        cell("lost"),
-        cell("left"),
-    ]
+    cells = [cell("canary", canary=True), cell("good", required=True), cell("<bad>|"), cell("lost"), cell("left")]
     attempts = [
         caught(),
         attempt("good", RunClass.LOST, reason="it was in flight"),

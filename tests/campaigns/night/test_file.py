@@ -52,10 +52,7 @@ def test_axes_a_base_and_cells_by_hand_make_the_cells(tmp_path: Path) -> None:
     assert {c.plan.version for c in cells if c.plan.system == "etcd"} == {"3.5.1"}
     # No system here offers a log; that is no error, and no secret.
     assert all(c.plan.workload != "log" for c in cells)
-    assert set(made.impossible) == {
-        "etcd does not offer what log needs",
-        "example does not offer what log needs",
-    }
+    assert set(made.impossible) == {"etcd does not offer what log needs", "example does not offer what log needs"}
     assert len({c.name for c in made.cells}) == len({c.id for c in made.cells}) == len(made.cells)
 
 

@@ -14,15 +14,7 @@ from fencepost.campaigns.night.outcome import BLIND, NightCause, outcome
 from fencepost.campaigns.night.run_class import RunClass, RunEvidence, classify
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.findings.known_issues import TrackedIssue
-from tests.campaigns.night.made import (
-    FINGERPRINT,
-    OTHER,
-    attempt,
-    caught,
-    cell,
-    document,
-    night,
-)
+from tests.campaigns.night.made import FINGERPRINT, OTHER, attempt, caught, cell, document, night
 
 TODAY = datetime.date(2026, 11, 23)
 GREEN_CLASSES = (RunClass.VALID, RunClass.KNOWN)

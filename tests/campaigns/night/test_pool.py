@@ -109,10 +109,7 @@ def test_a_run_in_flight_at_the_budgets_end_is_stopped_and_says_so() -> None:
 def test_a_run_that_does_not_end_is_stopped_at_its_deadline() -> None:
     made, _ = play([cell("stuck")], lambda cell, attempt: (1e9, 0, None), budget_s=10_000.0)
     (only,) = made.attempts
-    assert (only.run_class, only.reason) == (
-        RunClass.HARNESS,
-        "it did not end by its deadline, and left no verdict",
-    )
+    assert (only.run_class, only.reason) == (RunClass.HARNESS, "it did not end by its deadline, and left no verdict")
 
 
 def test_a_disturbed_run_is_made_again_alone_and_shown_as_two_attempts() -> None:

@@ -38,11 +38,7 @@ def test_only_cells_that_have_time_for_a_run_are_made_ready(tmp_path: Path, budg
 
 @pytest.mark.parametrize("budget", ["1s", "5s", "15s"])
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("campaign", "nightly.toml"),
-        ("gate", "policy.toml", "--candidate", "1.0.0", "--baseline", "1.0.0"),
-    ],
+    "words", [("campaign", "nightly.toml"), ("gate", "policy.toml", "--candidate", "1.0.0", "--baseline", "1.0.0")]
 )
 def test_a_budget_that_admits_no_run_says_so_and_makes_nothing_ready(
     tmp_path: Path,
