@@ -3,10 +3,10 @@
 The runner reads the replicated log of every node once its server has ended (`System.read_log`). A write of a value that
 nobody else wrote to its key names its entry. Three rules of one guarantee, "log-agrees":
 
-"acknowledged-on-no-majority"
+"write-on-no-majority"
   So few logs hold an acknowledged write that no majority of the voters can. A log may have held it that begins behind
   the entry, was damaged or not read, or whose node a fault removed from the cluster.
-"never-invoked"
+"uninvoked-write"
   Below what is certainly committed stands a value, of a key that clients write, that nobody asked to be written.
 "logs-differ"
   Two logs differ below what is certainly committed in both or below an entry that both hold, or hold different contents
@@ -49,12 +49,12 @@ from fencepost.harness.verdict.figures import Traced
 GUARANTEE: Final = "log-agrees"
 LOST: Final = Rule(
     guarantee=GUARANTEE,
-    anomaly="acknowledged-on-no-majority",
+    anomaly="write-on-no-majority",
     tested="acknowledged writes whose absence the logs could show",
     lacks="no acknowledged write of a value of its own, or too few logs that could show its absence",
 )
 NEVER_INVOKED: Final = Rule(
-    guarantee=GUARANTEE, anomaly="never-invoked", tested="committed values of keys that clients write"
+    guarantee=GUARANTEE, anomaly="uninvoked-write", tested="committed values of keys that clients write"
 )
 DIFFER: Final = Rule(guarantee=GUARANTEE, anomaly="logs-differ", tested="committed entries that two logs hold")
 #: A key and its value, as a log has them.
@@ -111,8 +111,8 @@ class _Logs:
         self.of_node: dict[str, _Log] = {}
         for node, log in history.logs.items():
             if node in facts.voters:
-                read_to = f"it is damaged, and was read up to there ({log.damaged})" if log.damaged else ""
-                self.of_node[node] = _Log(log, why=why.get(node, read_to))
+                damage = [f"it is damaged, and was read up to there ({log.damaged})"] if log.damaged else []
+                self.of_node[node] = _Log(log, why="; ".join([*filter(None, [why.get(node)]), *damage]))
         effects = _effects(history, facts)
         times = Counter(effect for _, effect in effects)
         self.asked = set(times)
@@ -179,13 +179,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(losable) if losable else Traced(compared),
             exposure_of=LOST.tested if losable else DIFFER.tested,
             untested="; ".join([LOST.lacking, *remarks]),
-            kept="; ".join(
-                [
-                    f"{len(losable)} acknowledged writes stand in the logs of a majority of {len(logs.voters)}; "
-                    f"{compared} committed entries are the same in two logs",
-                    *remarks,
-                ]
-            ),
+            kept="; ".join([*_agreeing(logs, losable, compared), *remarks]),
             figures={
                 "logs": {
                     node: {
@@ -242,14 +236,18 @@ def _lost(history: History, logs: _Logs) -> tuple[list[Finding], list[Operation]
         if logs.can_be_on_majority(len(lacking)):
             continue
         # Only the first ones become witnesses.
-        steps = _lost_steps(logs, operation, lacking) if len(findings) < WITNESSES_MAX else ()
+        steps = _lost_steps(history, logs, operation, lacking) if len(findings) < WITNESSES_MAX else ()
         nodes = tuple(log.node for log in lacking)
         findings.append(LOST.finding(operation, nodes=nodes, steps=steps, to_ns=history.end_ns))
     return findings, chances
 
 
-def _lost_steps(logs: _Logs, operation: Operation, lacking: Sequence[_Log]) -> Iterator[str]:
-    yield f"{describe(operation)} was acknowledged at {seconds(_end_ns(operation))}."
+def _lost_steps(history: History, logs: _Logs, operation: Operation, lacking: Sequence[_Log]) -> Iterator[str]:
+    at_ns = _end_ns(operation)
+    spans = [(fault, history.possible(fault)) for fault in history.faults]
+    faults = [f"{fault.fault} of {', '.join(fault.nodes)}" for fault, (begin, end) in spans if begin <= at_ns <= end]
+    during = f", during {'; '.join(faults)}" if faults else ""
+    yield f"{describe(operation)} was acknowledged at {seconds(at_ns)}{during}."
     places = logs.places[operation.invoke_index]
     for node, place in places.items():
         log, offset = logs.of_node[node], place.offset
@@ -259,7 +257,7 @@ def _lost_steps(logs: _Logs, operation: Operation, lacking: Sequence[_Log]) -> I
     for log in lacking:
         there = log.at.get(next((place.offset for place in places.values()), -1))
         instead = f", and has {_shown(there)} there" if there else ""
-        yield f"{log.node} does not: {_reach(log)}{instead}{_around(log, operation)}."
+        yield f"{log.node} lacks it: {_reach(log)}{instead}{_around(log, operation)}."
     yield f"So at most {len(logs.voters) - len(lacking)} of {len(logs.voters)} voters hold it."
 
 
@@ -284,7 +282,7 @@ def _around(log: _Log, operation: Operation) -> str:
     behind = min(
         (o for o in operations if o.invoked_ns >= _end_ns(operation)), key=lambda o: o.invoked_ns, default=None
     )
-    return _and(before, behind, "it holds the earlier", "and the later")
+    return _and(before, behind, "with the earlier", "and with the later")
 
 
 def _and(before: Operation | None, behind: Operation | None, one: str, other: str) -> str:
@@ -410,6 +408,15 @@ def _fate(logs: _Logs, operation: Operation) -> str:
     if kinds == {_REFUSED} or (not places and len(logs.lacking(operation)) == len(logs.voters)):
         return _NEVER
     return _UNDECIDED
+
+
+def _agreeing(logs: _Logs, writes: Sequence[Operation], entries: int) -> Iterable[str]:
+    """What the logs showed; a write that too few of them hold may be in those that say nothing of it."""
+    if writes:
+        seen = sum(len(logs.places[o.invoke_index]) >= majority(logs.voters) for o in writes)
+        yield f"{seen} of {len(writes)} acknowledged writes stand in the logs of a majority of {len(logs.voters)}"
+    if entries:
+        yield f"{entries} committed entries are the same in all logs that hold them"
 
 
 def _remarks(logs: _Logs) -> Iterable[str]:

@@ -25,7 +25,7 @@ GIVEN: Final = frozenset({"bound_ns", "limit_running_ns"})
 #: says nothing of it.
 ELSEWHERE: Final = re.compile(
     r"\.(records_read|records_final|entries_told|entries_compared|entries_compared_with_disks|entries_by_type\..*|steps|wall_ms|core_.*)$|metadata-log-agrees\.exposure$"
-    r"|\.snapshots-match-log\.|log-agrees\.anomalies\.(logs-differ|epoch-went-back|never-invoked)$|^(zombie-controllers|handover|both-stores)\."
+    r"|\.snapshots-match-log\.|log-agrees\.anomalies\.(logs-differ|epoch-went-back|uninvoked-write)$|^(zombie-controllers|handover|both-stores)\."
     r"|^brokers\.(broker-states|broker-epochs|one-broker-per-id|controlled-shutdown|leaders-are-eligible|eligible-replicas-kept)\.(exposure|anomalies\..*)$"
 )
 #: A number that a reply gave: it stands in its row.
