@@ -52,7 +52,10 @@ _SHARE_OF_EACH: Final = 10
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """List what the run lacks of the plan's thresholds; the gravest lack is the cause of an `unknown`.
+    """List what the run lacks of the plan's thresholds.
+
+    Returns:
+        One verdict: `valid`, or `unknown` with everything that is missing; the gravest lack is its cause.
 
     Cost: O(n) in operations, and O(faults) per operation.
     """

@@ -81,7 +81,7 @@ class Judged(NamedTuple):
         return self.chances if isinstance(self.chances, int) else len(self.chances)
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What a guarantee forbids. `tested` are the things that could have shown it, as a plural: "reads after a write".
 
     `lacks` says what a run without any lacks, by default that there were none. A `guarantee` that no system states

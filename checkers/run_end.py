@@ -38,8 +38,13 @@ _AGREE: Final = "replicas-agree"
 #: What a replica holds must have stood for so long before it counts as what it holds for good.
 _STANDS_NS: Final = 8_000_000_000
 _LACKS: Final = "fewer than two replicas were read after the load"
-_DIFFERS: Final = Rule(_AGREE, "replicas-differ", "replicas that were compared with another one after the load", _LACKS)
-_BEHIND: Final = Rule(_AGREE, "lagging-replica", _DIFFERS.tested, _LACKS)
+_DIFFERS: Final = Rule(
+    guarantee=_AGREE,
+    anomaly="replicas-differ",
+    tested="replicas that were compared with another one after the load",
+    lacks=_LACKS,
+)
+_BEHIND: Final = Rule(guarantee=_AGREE, anomaly="lagging-replica", tested=_DIFFERS.tested, lacks=_LACKS)
 _KEYS_MAX: Final = 5
 
 
@@ -73,6 +78,7 @@ def check_replicas(history: History, facts: Facts) -> list[Verdict]:
             doubt=Doubt(Cause.UNDECIDED, "; ".join(doubts)) if doubts else None,
             untested="; ".join([_LACKS, *unread]),
             kept="; ".join([f"{nodes} held the same after the load", *unread]),
+            exposed=chances,
         )
     ]
 
@@ -144,7 +150,7 @@ _NO_HEALING: Final = "no fault took hold and was healed, or nobody asked for any
 
 
 def _rule(guarantee: str, anomaly: str, tested: str) -> Rule:
-    return Rule(guarantee, anomaly, tested, _NO_HEALING)
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=_NO_HEALING)
 
 
 _WRITES: Final = _rule("writes-resume", "write-outage", "writes after the last fault was healed")

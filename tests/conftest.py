@@ -38,7 +38,7 @@ _ENGINE_FILES = (
 )
 
 _SPARK_FOLDER = "tests/warehouse/"
-#: Whole runs in memory, two minutes of them, which share nothing: as one file all would wait for it at the end.
+#: Whole runs in memory, which share nothing but those of their workload: as one file all would wait for it at the end.
 _SHARED_OUT = "tests/runs/test_plants.py"
 
 
@@ -46,7 +46,7 @@ def group_of(nodeid: str) -> str:
     """What stays on one worker: a file, all on Spark, all on the engine (but the lab's part of its suite)."""
     file, _, test = nodeid.partition("::")
     if file == _SHARED_OUT:
-        return nodeid
+        return f"{file}[{test.partition('[')[2]}"
     if file.startswith(_SPARK_FOLDER):
         return "spark"
     if file.startswith("tests/runtime/conformance/") and re.search(r"\[lab\b", test):

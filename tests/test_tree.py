@@ -223,7 +223,7 @@ def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> Non
         ("tests/runtime/conformance/test_conformance.py::test_x[lab]", "conformance of the lab"),
         ("tests/runtime/conformance/test_conformance.py::test_x[lab-one way]", "conformance of the lab"),
         ("tests/warehouse/test_store.py::test_x", "spark"),
-        ("tests/runs/test_plants.py::test_x[set]", "tests/runs/test_plants.py::test_x[set]"),
+        ("tests/runs/test_plants.py::test_x[set]", "tests/runs/test_plants.py[set]"),
         ("tests/checkers/test_locks.py::Class::test_x", "tests/checkers/test_locks.py"),
     ],
 )

@@ -54,7 +54,9 @@ def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], fact
         for op in exposed
         for anomaly, sentence in rules.judge(op.result)
     ]
-    chances = {Rule(guarantee, anomaly, rules.tested): rows(exposed) for anomaly in rules.anomalies}
+    chances = {
+        Rule(guarantee=guarantee, anomaly=anomaly, tested=rules.tested): rows(exposed) for anomaly in rules.anomalies
+    }
     return verdict(facts, *sorted_out(findings, chances))
 
 

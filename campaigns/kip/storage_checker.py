@@ -24,17 +24,22 @@ from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
-TWICE: Final = Rule(
+
+def _rule(guarantee: str, anomaly: str, tested: str) -> Rule:
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested)
+
+
+TWICE: Final = _rule(
     "one-put-per-key", "double-create", "puts of keys that another put was asked for before they were answered"
 )
-CREATED: Final = Rule("update-needs-key", "update-created", "answers about keys that nobody had asked to put")
-DENIED: Final = Rule("update-needs-key", "denied-present-key", "answers about keys that were certainly present")
-LOST: Final = Rule(
+CREATED: Final = _rule("update-needs-key", "update-created", "answers about keys that nobody had asked to put")
+DENIED: Final = _rule("update-needs-key", "denied-present-key", "answers about keys that were certainly present")
+LOST: Final = _rule(
     "update-loses-none",
     "lost-update",
     "updates that were computed from a value from which another one had been computed",
 )
-UNEXPLAINED: Final = Rule(
+UNEXPLAINED: Final = _rule(
     "own-put-is-settled",
     "unexplained-conflict",
     "fetches after an own put without a known outcome and the answer that the key exists",

@@ -120,7 +120,12 @@ def code_of(operation: Operation) -> str:
 
 @once
 def requests(history: History, facts: Facts, reigns: Reigns) -> tuple[Request, ...]:
-    """Return every request to a superseded leader, reign by reign; operations about topic partitions are left out.
+    """Return every request to a superseded leader, reign by reign.
+
+    Args:
+        history: one run; operations about topic partitions are left out.
+        facts: nodes and voters.
+        reigns: the reigns of one subject of this history.
 
     Cost: O(n log n) for n operations, and O(1) for each operation in each reign that it falls in.
     """
@@ -333,7 +338,15 @@ class Acts(msgspec.Struct, kw_only=True):
 
 @once
 def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
-    """Sort every request to a superseded leader by outcome, and judge it; `lacks` says what the run lacked for a rule.
+    """Sort and judge every request to a superseded leader.
+
+    Args:
+        history: one run.
+        facts: the guarantee of its reads, and whether the maker rules out acknowledgements of superseded leaders.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        The requests by outcome, and the violations; `lacks` says for each rule what the run lacked.
 
     Cost: O(n log n) for n operations.
     """

@@ -170,15 +170,11 @@ def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
     return merged(shared)
 
 
-#: So many spans are shown.
-_SPANS_MAX: Final = 50
-
-
-def claim_figures(reigns: Reigns, marks: Landmarks) -> dict[str, Any]:
-    """Return what the report shows: the spans (the longest, in order of time), counts and overlaps."""
+def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> dict[str, Any]:
+    """Return what the report shows: the spans (the longest `shown_max`, in order of time), counts and overlaps."""
     spans = claimed_spans(reigns)
     rows = [_span_row(reigns, span, marks) for span in spans]
-    longest = sorted(rows, key=lambda row: -row["length_ns"].value)[:_SPANS_MAX]
+    longest = sorted(rows, key=lambda row: -row["length_ns"].value)[:shown_max]
     return {
         CLAIMED: tuple(sorted(longest, key=lambda row: row["from_ns"].value)),
         CLAIMED_COUNT: tally(span.last for span in spans),

@@ -296,10 +296,13 @@ class QuorumLoss(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def quorum_losses(history: History, voters: Sequence[str]) -> list[QuorumLoss]:
-    """Find the stretches of a run in which the quorum was certainly less than mutual, in order of time.
+    """Find the stretches of a run in which the quorum was certainly less than mutual.
 
     Only proven cuts and stops count, and servers that were dead. The stretches may be too short: a restarted server
-    counts as running before it serves. Neighbours with the same state are joined.
+    counts as running before it serves.
+
+    Returns:
+        The stretches in order of time, in ns of the history; neighbours with the same state are joined.
     """
     cuts = [(*span, f) for f in history.faults if f.severed and (span := history.certain(f)) is not None]
     stops = [(start, end, voter) for voter in voters for start, end in stopped(history, voter)]
@@ -359,9 +362,15 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
-    """Return when each of `nodes` was certainly cut off from every majority of `voters`, by beginning and node.
+    """Return the times in which a node was certainly cut off from every majority of `voters`.
 
-    A fault counts while it was certainly in force, and faults that overlap add up. Without `voters` the nodes vote.
+    Args:
+        history: one run; a fault counts while it was certainly in force, and faults that overlap add up.
+        nodes: the nodes to look at.
+        voters: the nodes whose majority elects a leader; empty: `nodes`.
+
+    Returns:
+        The cuts, by beginning and node; times in nanoseconds since the run began.
     """
     voters = voters or nodes
     proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]

@@ -18,9 +18,9 @@ from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import Operation, Outcome
 
 RESIGNED: Final = Rule(
-    "resign-ends-own-term",
-    "deposed-by-stale-resign",
-    "answered resignations that were sent when a later term had been granted",
+    guarantee="resign-ends-own-term",
+    anomaly="deposed-by-stale-resign",
+    tested="answered resignations that were sent when a later term had been granted",
 )
 
 

@@ -26,9 +26,9 @@ OBSERVED_BY_MODE: Final = {
     "leader": "fresh-from-leader",
 }
 WENT_BACK: Final = NothingOlder(
-    "session-order",
-    "observed-term-went-back",
-    "observations that showed another term than the one that their session knew",
+    guarantee="session-order",
+    anomaly="observed-term-went-back",
+    tested="observations that showed another term than the one that their session knew",
     steps=lambda before, seen: _older(before.by, seen.by, "After that"),
 )
 

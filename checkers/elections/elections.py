@@ -59,53 +59,67 @@ from fencepost.harness.verdict.figures import Figures, Traced, most, total
 _WITHIN: Final = "10s"
 
 ACTED: Final = Rule(
-    "one-acting-leader",
-    "acted-after-its-term",
-    "acts that were sent, or still open, when a later term had been granted",
+    guarantee="one-acting-leader",
+    anomaly="acted-after-its-term",
+    tested="acts that were sent, or still open, when a later term had been granted",
 )
 TERM_BACK: Final = NothingOlder(
-    "terms-grow",
-    "term-went-back",
-    "terms that were asked for after another one was granted",
+    guarantee="terms-grow",
+    anomaly="term-went-back",
+    tested="terms that were asked for after another one was granted",
     steps=lambda greatest, campaign: (
         f"{_grant(greatest.by)} by {seconds(greatest.known_ns)}.",
         f"{_grant(campaign.by)}, asked for later, at {seconds(campaign.asked_ns)}: terms must grow.",
     ),
 )
 TWICE: Final = GivenOnce(
-    "terms-grow",
-    "same-term-twice",
-    "terms that were granted after another one",
+    guarantee="terms-grow",
+    anomaly="same-term-twice",
+    tested="terms that were granted after another one",
     steps=lambda first, second: (
         f"{_grant(first.by)}.",
         f"{_grant(second.by)} again: no two terms may have one token.",
     ),
 )
-BELIEVERS: Final = Rule("one-believed-leader", "two-believers", "terms that were granted after another one")
-LOST_ACT: Final = Rule(KEPT, "lost-act", "acknowledged acts that a strong read after healing had to show")
+BELIEVERS: Final = Rule(
+    guarantee="one-believed-leader", anomaly="two-believers", tested="terms that were granted after another one"
+)
+LOST_ACT: Final = Rule(
+    guarantee=KEPT, anomaly="lost-act", tested="acknowledged acts that a strong read after healing had to show"
+)
 UNSURE: Final = Rule(
-    "linearizable", "leader-unsure", "questions of leaders who leads, by a current read right after their election"
+    guarantee="linearizable",
+    anomaly="leader-unsure",
+    tested="questions of leaders who leads, by a current read right after their election",
 )
 WON_LATE: Final = Rule(
-    "unknown-campaign-is-settled",
-    "won-after-settled",
-    "campaigns without a known outcome after which somebody asked by a current read who leads",
+    guarantee="unknown-campaign-is-settled",
+    anomaly="won-after-settled",
+    tested="campaigns without a known outcome after which somebody asked by a current read who leads",
 )
 UNEXPLAINED: Final = Rule(
-    "unknown-campaign-is-settled",
-    "unexplained-leader",
-    "leaders that nobody knew to be one",
-    "every leader was a known one",
+    guarantee="unknown-campaign-is-settled",
+    anomaly="unexplained-leader",
+    tested="leaders that nobody knew to be one",
+    lacks="every leader was a known one",
 )
 NO_LEADER: Final = Rule(
-    "somebody-leads-again", "no-leader", "faults after which somebody led again, or had the time to"
+    guarantee="somebody-leads-again",
+    anomaly="no-leader",
+    tested="faults after which somebody led again, or had the time to",
 )
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge one election by the guarantees of this module's docstring, in its order.
+    """Judge one election.
 
-    Without fencing the first verdict is a second one on "one-believed-leader".
+    Args:
+        history: campaigns, acts, renewals, resignations, observations and final reads of the trail.
+        facts: the options `fencing` ("on" by default) and `observe` (the read mode), and the guarantee of reads.
+
+    Returns:
+        The eight verdicts of this module's docstring, in its order. Without fencing the first one is a second verdict
+        on "one-believed-leader".
 
     Raises:
         MalformedHistory: an operation does not carry its term as [token, handle, ...]; names the event.

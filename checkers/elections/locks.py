@@ -28,15 +28,15 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 FENCED: Final = "fenced-lock"
 UNFENCED: Final = "lock-mutual-exclusion"
 LOST: Final = Rule(
-    FENCED,
-    "lost-update",
-    "acknowledged critical sections whose element a strong read after healing had to show",
-    "no strong read after healing had to show an acknowledged critical section",
+    guarantee=FENCED,
+    anomaly="lost-update",
+    tested="acknowledged critical sections whose element a strong read after healing had to show",
+    lacks="no strong read after healing had to show an acknowledged critical section",
 )
 TOKEN_ORDER: Final = NothingOlder(
-    FENCED,
-    "token-order",
-    "grants that were asked for after another one",
+    guarantee=FENCED,
+    anomaly="token-order",
+    tested="grants that were asked for after another one",
     strict=True,
     steps=lambda greatest, section: (
         f"{_holder(greatest.by)} with token {greatest.low}, granted by {seconds(greatest.known_ns)}.",
@@ -46,10 +46,10 @@ TOKEN_ORDER: Final = NothingOlder(
 )
 #: A write that is sent after one with a greater token was acknowledged; one that is refused was a chance, too.
 STALE_TOKEN: Final = NothingOlder(
-    FENCED,
-    "stale-token-accepted",
-    "writes of holders after whom the lock was granted again",
-    "no holder wrote after it had lost the lock",
+    guarantee=FENCED,
+    anomaly="stale-token-accepted",
+    tested="writes of holders after whom the lock was granted again",
+    lacks="no holder wrote after it had lost the lock",
     steps=lambda greatest, section: (
         f"{_holder(greatest.by)}; its write with token {greatest.low} was acknowledged by "
         f"{seconds(greatest.known_ns)}.",
@@ -57,7 +57,7 @@ STALE_TOKEN: Final = NothingOlder(
         f"{seconds(section.asked_ns)}, and was acknowledged too: fencing must refuse it.",
     ),
 )
-TWO_HOLDERS: Final = Rule(UNFENCED, "two-holders", "grants after another one")
+TWO_HOLDERS: Final = Rule(guarantee=UNFENCED, anomaly="two-holders", tested="grants after another one")
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +70,15 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the locks of one history, on "fenced-lock" with fencing and on "lock-mutual-exclusion" without.
+    """Judge the locks of one history.
 
-    Where no strong read after healing shows the set, lost updates cannot be found, and the verdict is `unknown`.
+    Args:
+        history: operations `critical`, and strong reads of the set after healing.
+        facts: the option `fencing` ("on" by default), and the guarantee of reads.
+
+    Returns:
+        One verdict: on "fenced-lock" with fencing, on "lock-mutual-exclusion" without. It is `unknown` where no strong
+        read after healing shows the set, since lost updates cannot be found then.
 
     Raises:
         MalformedHistory: the result of a critical section has another form; names the event.

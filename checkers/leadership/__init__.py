@@ -65,9 +65,9 @@ from fencepost.harness.verdict.guarantee import anomaly_count
 
 NO_ACT: Final = "superseded-leader-does-not-act"
 STALE: Final = Rule(
-    "linearizable",
-    "stale-answer-by-superseded-leader",
-    "fresh reads that reached a superseded leader after a newer write was acknowledged",
+    guarantee="linearizable",
+    anomaly="stale-answer-by-superseded-leader",
+    tested="fresh reads that reached a superseded leader after a newer write was acknowledged",
 )
 _PARTITION: Final = re.compile(r"p\d+")
 
@@ -75,8 +75,13 @@ _PARTITION: Final = re.compile(r"p\d+")
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the leaders of each subject, such as "leader" or "controller", that nodes make claims about.
 
-    Up to five verdicts name each subject. One is `unknown` where no request reached a superseded leader, or where
-    stalls of the machine explain what was seen.
+    Args:
+        history: one run; its beliefs (claims), log lines, stamps and faults are used.
+        facts: what the system promises: the guarantee of reads, its bound on claims, its voters.
+
+    Returns:
+        Up to five verdicts for each subject, which they name. A verdict is `unknown` where no request
+        reached a superseded leader, or where stalls of the machine explain what was seen.
 
     Cost: O(n log n) for n events.
     """
@@ -160,7 +165,10 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     stale = anomaly_count(len(acts.stale), STALE.anomaly)
     beside = f"; held against {facts.read_guarantee}: {stale}" if acts.stale else ""
     tested = "changes that reached a superseded leader"
-    chances = {Rule(NO_ACT, name, tested, acts.lacks[name]): len(own) for name, own in acts.chances.items()}
+    chances = {
+        Rule(guarantee=NO_ACT, anomaly=name, tested=tested, lacks=acts.lacks[name]): len(own)
+        for name, own in acts.chances.items()
+    }
     return verdict(
         facts,
         *sorted_out(findings, chances),
@@ -301,10 +309,10 @@ def _placed(write: Operation) -> str:
 
 
 OTHER_SIZE: Final = Rule(
-    "groups-keep-their-size",
-    "other-group-size",
-    "starts of a server, or changes of members, after which it told the size of its group",
-    "no server told the size of its group after it had started again or members had changed",
+    guarantee="groups-keep-their-size",
+    anomaly="other-group-size",
+    tested="starts of a server, or changes of members, after which it told the size of its group",
+    lacks="no server told the size of its group after it had started again or members had changed",
 )
 NO_MAJORITY: Final = msgspec.structs.replace(OTHER_SIZE, anomaly="quorum-without-majority")
 #: How long after the proof of a change a member may still name the group as it was: it learns of it from the log.
@@ -312,10 +320,16 @@ _LEARNS_NS: Final = 2_000_000_000
 
 
 def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verdict]:
-    """Judge whether all nodes agree on the size and the quorum of a group while nobody changes its members.
+    """Judge whether all nodes agree on the size and the quorum of one group while nobody changes its members.
 
-    Each start of a server that told a size counts, and each server that told one after a change of members. Nothing is
-    said where the system states nothing of sizes, or no node tells one.
+    Args:
+        history: one run.
+        facts: the guarantees that the system states.
+        subject: whose group it is.
+
+    Returns:
+        One verdict, which counts the starts of servers that told a size, and the servers that told one after a change
+        of members; none where the system states nothing of sizes, or no node tells one.
     """
     beliefs = sized_beliefs(history, subject)
     if facts.guarantee(OTHER_SIZE.name) is None or not any(belief.leads for belief in beliefs):
@@ -412,11 +426,21 @@ def _since(*, changed: bool) -> str:
     return "Nobody had changed the members."
 
 
-TWO_LEADERS: Final = Rule("one-leader-per-epoch", "two-leaders-in-one-epoch", "epochs that a node said it led")
+TWO_LEADERS: Final = Rule(
+    guarantee="one-leader-per-epoch", anomaly="two-leaders-in-one-epoch", tested="epochs that a node said it led"
+)
 
 
 def _judge_one_leader(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
-    """Judge whether each epoch that some node said it led had one leader; not where the samples do not allow it.
+    """Judge whether each epoch had at most one leader.
+
+    Args:
+        history: one run.
+        facts: `leadership.one_leader_per_epoch` says whether this system's samples allow to _judge_one_leader it.
+        reigns: the reigns of one subject of this history.
+
+    Returns:
+        One verdict, which counts the epochs that some node said it led; none where the samples do not allow it.
 
     Source: election safety, "at most one leader can be elected in a given term" (Ongaro & Ousterhout, "In Search of
     an Understandable Consensus Algorithm", 2014); in Zab an epoch has one primary (Junqueira, Reed, Serafini, 2011).

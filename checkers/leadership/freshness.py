@@ -35,17 +35,23 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, most, tallies
 
 STALE: Final = Rule(
-    "linearizable",
-    "stale-read",
-    "answered reads whose key had a newer write acknowledged through another node",
-    "no read came after a newer write acknowledged through another node: nothing could be stale",
+    guarantee="linearizable",
+    anomaly="stale-read",
+    tested="answered reads whose key had a newer write acknowledged through another node",
+    lacks="no read came after a newer write acknowledged through another node: nothing could be stale",
 )
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every answered read, where the run's reads are to be current.
+    """Judge every answered read.
 
-    "write-positions-agree" is judged besides where the system promises one numbering of writes.
+    Args:
+        history: one run.
+        facts: the guarantee of its reads, and whether the system promises one numbering of writes.
+
+    Returns:
+        A verdict on the guarantee of the reads, and one on "write-positions-agree" where the system states it. No
+        verdict where the run's reads need not be current.
 
     Cost: O(n log n) for n operations.
     """

@@ -38,7 +38,9 @@ from fencepost.harness.verdict.figures import Figures, Rows, Traced, tally
 
 GUARANTEE: Final = "leader-self-fencing"
 FAILED: Final = Rule(
-    GUARANTEE, "self-fencing-failed", "times that a cut-off leader was asked whether it leads, later than its limit"
+    guarantee=GUARANTEE,
+    anomaly="self-fencing-failed",
+    tested="times that a cut-off leader was asked whether it leads, later than its limit",
 )
 SAMPLES_MIN: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
@@ -88,9 +90,17 @@ class Watched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(history: History, facts: Facts, reigns: Reigns, subject: str) -> list[Verdict]:
-    """Judge whether leaders that were cut off stopped claiming in time, by their answers beyond the limit.
+    """Judge whether leaders that were cut off stopped claiming in time.
 
-    `subject` may have a bound of its own; where the system states none, claims are only figures.
+    Args:
+        history: one run.
+        facts: `leadership` has the bound in nanoseconds, the limit derived from it, and the clocks that count.
+        reigns: the reigns of one subject of this history.
+        subject: their subject, which may have a bound of its own.
+
+    Returns:
+        One verdict, which counts the answers of cut-off leaders beyond the limit; none where the system states no
+        bound, since claims are only figures then.
     """
     bound = None if facts.leadership is None else facts.leadership.of(subject)
     limit_ns = None if bound is None else bound.limit_ns

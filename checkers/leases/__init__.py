@@ -43,31 +43,36 @@ from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 from fencepost.harness.verdict.figures import Rows, Traced, tallies, tally
 from fencepost.harness.verdict.guarantee import anomaly_count
 
-LIVES: Final = Rule(
+
+def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+LIVES: Final = _rule(
     "live-lease-lives",
     REVOKED,
     "looks at keys whose leases were certainly alive",
     "no look at the key of a lease that lived",
 )
-COUNTS: Final = Rule(
+COUNTS: Final = _rule(
     "answered-keep-alive-counts",
     IN_VAIN,
     "keep-alives that a superseded leader may have answered, with a look at the key while they prolonged its life",
     "no key was looked for while a keep-alive that a superseded leader may have answered prolonged its life",
 )
-ENDS: Final = Rule(
+ENDS: Final = _rule(
     "expired-lease-ends",
     OUTLIVED,
     "looks after the bound, while nothing disturbed the cluster, for keys of leases that nobody renewed",
     "no look came after the bound",
 )
-STAYS: Final = Rule(
+STAYS: Final = _rule(
     "ended-lease-stays-ended",
     BACK,
     "looks that were asked for after a lease was known to have ended",
     "no look came after an end",
 )
-NO_DEAD: Final = Rule(
+NO_DEAD: Final = _rule(
     "no-keep-alive-of-the-dead",
     DEAD,
     "keep-alives that were asked for after their lease was known to have ended, and answered either way",
@@ -76,9 +81,15 @@ NO_DEAD: Final = Rule(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every lease that was granted; the first of the five verdicts carries the figures.
+    """Judge every lease that was granted.
 
-    Where `facts.leases` states no bound, they are `unknown`.
+    Args:
+        history: grants, keep-alives, revokes and looks; its beliefs and log lines name superseded leaders.
+        facts: `leases` has the longest time in nanoseconds that a lease may outlive its time to live, and the clocks
+            that count it; None makes the verdicts `unknown`.
+
+    Returns:
+        Five verdicts, one for each guarantee; the first one carries the figures.
 
     Raises:
         MalformedHistory: a lease was granted twice, or a look's result is no list of numbers; names the event.

@@ -104,7 +104,11 @@ def _numbers(op: Operation) -> list[int]:
 
 
 def leases_of(history: History, looks: list[LookAtKeys]) -> list[GrantedLease]:
-    """List every lease that was granted, in the order of their grants; `looks` are in the order of their answers.
+    """List every lease that was granted, in the order of their grants.
+
+    Args:
+        history: a run of the lease workload.
+        looks: its answered looks, in the order of their answers.
 
     Raises:
         MalformedHistory: a lease was granted twice; names the event.

@@ -153,7 +153,10 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all partitions of one history by each of `QUESTIONS`; the first verdict carries the figures.
+    """Judge all partitions of one history.
+
+    Returns:
+        One verdict for each of `QUESTIONS`; the first one carries the figures.
 
     Cost: O(n log n) for n records read and appended.
     """
@@ -168,7 +171,7 @@ def _verdict(question: _Question, views: list[PartitionView], risk: Risk, histor
     guarantee = judged_as(question.guarantee, facts)
     exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     chances = {
-        Rule(guarantee, name, question.tested, lacks): (
+        Rule(guarantee=guarantee, anomaly=name, tested=question.tested, lacks=lacks): (
             exposed if count is None else sum(count(view, risk) for view in views)
         )
         for name, (count, lacks) in question.rules.items()

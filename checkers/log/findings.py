@@ -16,11 +16,10 @@ Source: Jepsen's tests of Kafka and Redpanda name the same families; there, too,
 order of acknowledged sends.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from fencepost.checkers.derived.evidence import Newest
 from fencepost.checkers.derived.partitions import PartitionRow, PartitionView
 from fencepost.checkers.violations.finding import Finding, by, seconds
 from fencepost.harness.history import Operation, Outcome
@@ -236,9 +235,16 @@ def sent_after_change(view: PartitionView) -> list[Operation]:
 def real_time_inversions(appends: Iterable[Operation]) -> list[Operation]:
     """List the acknowledged appends with a lower offset than one acknowledged before they were sent."""
     done = sorted((o for o in appends if o.completed_ns is not None), key=lambda o: o.completed_ns or 0)
-    highest = Newest((o.position or 0, o.completed_ns or 0, o) for o in done)
-    before = ((append, highest.before(append.invoked_ns)) for append in done)
-    return [append for append, other in before if other and (other.position or 0) >= (append.position or 0)]
+    times = [o.completed_ns or 0 for o in done]
+    highest: list[int] = []
+    for append in done:
+        highest.append(max(highest[-1] if highest else -1, append.position or 0))
+    inverted = []
+    for append in done:
+        before = bisect_right(times, append.invoked_ns - 1)
+        if before > 0 and highest[before - 1] >= (append.position or 0):
+            inverted.append(append)
+    return inverted
 
 
 def _which(op: Operation) -> str:

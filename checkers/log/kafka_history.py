@@ -59,7 +59,9 @@ _LACKS: Final = {
     "nonmonotonic-send": "no process sent to one key in two operations whose offsets were told",
     "int-nonmonotonic-send": "no operation sent two records to one key whose offsets were told",
 }
-_RULES: Final = [Rule("log-consistency", name, EXPOSURE_OF, lacks) for name, lacks in _LACKS.items()]
+_RULES: Final = [
+    Rule(guarantee="log-consistency", anomaly=name, tested=EXPOSURE_OF, lacks=lacks) for name, lacks in _LACKS.items()
+]
 _ENDLESS: Final = 2**63
 _MOVES: Final = frozenset({"send", "poll", "txn"})
 

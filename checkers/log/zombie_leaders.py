@@ -50,15 +50,22 @@ from fencepost.harness.verdict.figures import (
 )
 
 _TESTED: Final = "operations asked of a superseded partition leader"
-LOST_APPEND: Final = Rule(ZOMBIE, LOST, _TESTED, "no append was sent to a superseded partition leader")
-VANISHED_READ: Final = Rule(ZOMBIE, VANISHED, _TESTED, "no superseded partition leader answered a poll")
+LOST_APPEND: Final = Rule(
+    guarantee=ZOMBIE, anomaly=LOST, tested=_TESTED, lacks="no append was sent to a superseded partition leader"
+)
+VANISHED_READ: Final = Rule(
+    guarantee=ZOMBIE, anomaly=VANISHED, tested=_TESTED, lacks="no superseded partition leader answered a poll"
+)
 _SHOWN_MAX: Final = 30
 #: Reigns of so many partitions are shown; those come first whose leader changed.
 _PARTITIONS_MAX: Final = 40
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the superseded leaders of all partitions by each operation that was sent to one.
+    """Judge the superseded leaders of all partitions.
+
+    Returns:
+        One verdict. Each operation that was sent to a superseded leader of a partition tested the guarantee.
 
     Cost: O(n log n) for n operations.
     """

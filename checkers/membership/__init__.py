@@ -50,7 +50,14 @@ from fencepost.harness.verdict.figures import Figures, tallies
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every acknowledged membership of a group; the first of the nine verdicts carries the figures.
+    """Judge every acknowledged membership of a group.
+
+    Args:
+        history: joins, renewals, leaves, lists and what listeners were called with.
+        facts: `leases` has the longest time in nanoseconds that a membership may outlive its time to live.
+
+    Returns:
+        Nine verdicts, one for each guarantee; the first one carries the figures.
 
     Raises:
         MalformedHistory: a list's result has another form, or two joins have one number; names the event.

@@ -18,55 +18,60 @@ from fencepost.checkers.rules import Rule
 from fencepost.checkers.violations.finding import Finding, seconds
 from fencepost.harness.history import History, Operation, Outcome
 
-DUPLICATE: Final = Rule(
+
+def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
+    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
+
+
+DUPLICATE: Final = _rule(
     "one-member-per-id",
     "duplicate-member",
     "joins that were answered while a member with that id was certainly alive",
     "nobody tried to join with an id whose member was certainly alive",
 )
-UNSEEN: Final = Rule(
+UNSEEN: Final = _rule(
     "joined-member-listed",
     "member-not-seen",
     "joins whose member had to be in the first current list that was asked for after the answer",
     "no current list was asked for soon enough after a join",
 )
-STALE_LEAVE: Final = Rule(
+STALE_LEAVE: Final = _rule(
     "leave-ends-own-membership",
     "stale-leave",
     "leaves of ended memberships while another member had the id",
     "nobody left late, while another member had the id",
 )
-EVICTED: Final = Rule(
+EVICTED: Final = _rule(
     "renewing-member-stays",
     "early-eviction",
     "current lists that had to show some member",
     "no list had to show a member",
 )
-GHOST: Final = Rule(
+GHOST: Final = _rule(
     "silent-member-goes",
     "ghost-member",
     "current lists after the bound of a member that did not renew, while nothing disturbed the cluster",
     "no list came after the bound",
 )
-TORN: Final = Rule(
+TORN: Final = _rule(
     "member-data-belongs", "torn-member", "lists that show a member with its data", "no list shows a member"
 )
-WENT_BACK: Final = Rule(
+WENT_BACK: Final = _rule(
     "member-lists-in-order",
     "membership-went-back",
     "lists by processes that had listed members before in this mode",
     "no process listed twice",
 )
-BACK: Final = Rule(
+BACK: Final = _rule(
     "member-lists-in-order", "ended-member-came-back", "current lists after an end", "no current list came after an end"
 )
-STUCK: Final = Rule(
+STUCK: Final = _rule(
     "group-listener-converges",
     "listener-stuck",
     "listeners that listened until well after the last change",
     "no listener listened until well after the last change",
 )
-UNAWARE: Final = Rule(
+UNAWARE: Final = _rule(
     "member-told-of-its-end",
     "unaware-ghost",
     "joins with an id whose last member had not left",

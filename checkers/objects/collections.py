@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Newest
 from fencepost.checkers.derived.positions import answered, is_ok, not_failed
 from fencepost.checkers.objects.kind import NON_LINEARIZABLE, Call, Calls, Chance, Kind, Quick, chance
 from fencepost.checkers.objects.model import UNKNOWN
@@ -369,9 +368,14 @@ class Bag(Elements):
         """
         unknown = any(op.f != self.into and not is_ok(op) for op in not_failed(operations))
         once = [e for e in elements.values() if len(e.into) == 1 and (e.out or not unknown)]
-        put = Newest((e.until, answered(e.into[0]), e) for e in once if is_ok(e.into[0]))
+        before = sorted((e for e in once if is_ok(e.into[0])), key=lambda e: answered(e.into[0]))
+        longest: _Element | None = None
+        at = 0
         for since, op in sorted(self._gone(operations, once), key=lambda entry: (entry[0], answered(entry[1]))):
-            longest = put.before(since)
+            while at < len(before) and answered(before[at].into[0]) < since:
+                if longest is None or longest.until < before[at].until:
+                    longest = before[at]
+                at += 1
             if longest is None or longest.until <= answered(op):
                 continue
             first = longest.into[0]

@@ -69,7 +69,9 @@ def chance(name: str, answers: str, others: str = "") -> Chance:
 def rules_of(kind: "Kind", objects: Mapping[str | None, Sequence[Operation]]) -> dict[Rule, int]:
     """The rules, each with its chances in the operations on all objects."""
     return {
-        Rule(GUARANTEE, each.name, kind.exposure_of, each.lacks): sum(each.count(own) for own in objects.values())
+        Rule(guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
+            each.count(own) for own in objects.values()
+        )
         for each in kind.rules
     }
 

@@ -9,7 +9,6 @@ whose operation has no answer never acts again, so what it holds then stays held
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from fencepost.checkers.derived.evidence import Newest
 from fencepost.checkers.derived.positions import answered, is_ok
 from fencepost.checkers.objects.kind import Call, Calls, Chance, Kind, Refusals, chance
 from fencepost.checkers.violations.finding import Finding, describe
@@ -115,10 +114,14 @@ class FencedMutex(OwnerMutex):
     def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
         """The first acquire that was asked for after another one was granted, and got no greater token; or the same."""
         acquired = [op for op in operations if op.f == "acquire" and is_ok(op)]
-        granted = Newest((token_of(op), answered(op), op) for op in acquired)
+        granted, at = sorted(acquired, key=answered), 0
+        greatest: Operation | None = None
         holders: dict[int, Operation] = {}
         for op in sorted(acquired, key=lambda op: op.invoke_index):
-            greatest = granted.before(op.invoke_index)
+            while at < len(granted) and answered(granted[at]) < op.invoke_index:
+                if greatest is None or token_of(granted[at]) > token_of(greatest):
+                    greatest = granted[at]
+                at += 1
             token, other = token_of(op), holders.setdefault(token_of(op), op)
             if greatest is not None and token <= token_of(greatest):
                 steps: tuple[str, ...] = (

@@ -26,7 +26,10 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
 RULE: Final = Rule(
-    GUARANTEE, NON_LINEARIZABLE, "ok operations with another before or behind them", "no operation was answered"
+    guarantee=GUARANTEE,
+    anomaly=NON_LINEARIZABLE,
+    tested="ok operations with another before or behind them",
+    lacks="no operation was answered",
 )
 
 _PLAIN: Final = frozenset({int, str, bool, type(None)})
@@ -74,7 +77,10 @@ def checked(name: str, model: Any) -> Any:
 
 
 def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict]:
-    """Judge all operations by a model that a user wrote, key by key, as those of built-in objects; without proofs.
+    """Judge all operations by a model that a user wrote, key by key.
+
+    Returns:
+        One verdict, as for the built-in objects, without proofs.
 
     Raises:
         UsageError: the model raised, returned or changed what it must not; names the model and the operation.

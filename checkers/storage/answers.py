@@ -26,7 +26,9 @@ def _twice(first: Statement, second: Statement) -> Iterable[str]:
 
 
 #: Every id that was generated is a new one.
-UNIQUE_IDS: Final = GivenOnce("unique-ids", "duplicate-id", "ids after the first one", view=_ids, steps=_twice)
+UNIQUE_IDS: Final = GivenOnce(
+    guarantee="unique-ids", anomaly="duplicate-id", tested="ids after the first one", view=_ids, steps=_twice
+)
 
 
 def _totals(history: History, _: Facts) -> Iterator[Statement]:
@@ -42,7 +44,9 @@ def _differ(first: Statement, second: Statement) -> Iterable[str]:
     yield "No transfer changes the total, or the accounts: a snapshot of any moment has the same."
 
 
-_TOTALS: Final = Agree("snapshot-totals", "wrong-total", "reads after the first one", view=_totals, steps=_differ)
+_TOTALS: Final = Agree(
+    guarantee="snapshot-totals", anomaly="wrong-total", tested="reads after the first one", view=_totals, steps=_differ
+)
 
 
 def _balances(op: Operation) -> None:

@@ -26,8 +26,6 @@ WRITE: Final = 1
 CAS: Final = 2
 
 NEVER: Final = float("inf")
-#: The number of what a register holds at first.
-INITIAL: Final = 0
 
 
 class ProofRow(msgspec.Struct, frozen=True):
@@ -84,14 +82,14 @@ def linearize(rows: Sequence[ProofRow], initial: int = 0, optional: Collection[i
     return None
 
 
-def explains(rows: Sequence[ProofRow], order: Sequence[int]) -> bool:
+def explains(rows: Sequence[ProofRow], order: Sequence[int], initial: int = 0) -> bool:
     """Whether `order` explains `rows`: each row at most once, all that returned, in real time, every step allowed."""
     placed = set(order)
     if len(placed) != len(order):
         return False
     if any(row.returned != NEVER and i not in placed for i, row in enumerate(rows)):
         return False
-    state = INITIAL
+    state = initial
     latest_invocation = -NEVER
     for i in order:
         if rows[i].returned < latest_invocation:
@@ -102,6 +100,9 @@ def explains(rows: Sequence[ProofRow], order: Sequence[int]) -> bool:
             return False
         state = after
     return True
+
+
+INITIAL: Final = 0
 
 
 class _Window(Protocol):
@@ -130,10 +131,14 @@ def seen(row: ProofRow) -> int | None:
 
 
 def refuted(rows: Sequence[ProofRow], window: _Window) -> str | None:
-    """Say what is wrong with a proof, by row numbers, that the operations of one key have no order; None: it holds.
+    """Check a proof that the operations of one key have no order.
 
     Args:
         rows: all operations of the key but those that failed, and reads of unknown outcome.
+        window: the proof, by row numbers.
+
+    Returns:
+        What is wrong with the proof; None: it holds.
 
     Cost: that of `linearize` for the operations that the proof names, once for each value that may be there at first.
     """

@@ -37,7 +37,10 @@ GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
 #: As `register_anomalies` names them: what an exposed read could have shown, what a cas, and what any of the two.
 _OF_READS, _OF_SWAPS, _OF_ANY = (
-    [Rule(GUARANTEE, name, EXPOSURE_OF, f"no {what} could have been caught out") for name in names]
+    [
+        Rule(guarantee=GUARANTEE, anomaly=name, tested=EXPOSURE_OF, lacks=f"no {what} could have been caught out")
+        for name in names
+    ]
     for what, names in (
         ("read", ("stale-read", "lost-write", "phantom-read")),
         ("compare-and-set", ("cas-stale-read", "cas-lost-update", "cas-phantom-read")),
@@ -123,7 +126,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     )
 
 
-def search(columns: Columns, budget: SearchBudget, *, orders: bool = False) -> list[_core.KeyResult]:
+def search(columns: Columns, budget: SearchBudget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
     """The native search over encoded operations; results stand in the order of `columns.keys`."""
     return _core.check_registers(
         columns.key,
@@ -135,6 +138,7 @@ def search(columns: Columns, budget: SearchBudget, *, orders: bool = False) -> l
         steps=budget.steps,
         memory_bytes=budget.memory_bytes,
         wall_s=budget.wall_s,
+        threads=threads,
         orders=orders,
     )
 

@@ -40,7 +40,7 @@ from fencepost.harness.verdict import Facts, Verdict
 
 
 def _rule(anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule("session-order", anomaly, tested, lacks)
+    return Rule(guarantee="session-order", anomaly=anomaly, tested=tested, lacks=lacks)
 
 
 POSITION_BACK: Final = _rule(
@@ -57,9 +57,9 @@ TWO_VALUES: Final = _rule("two-values", "answers", "no answer names the position
 NOWHERE: Final = _rule("value-from-nowhere", TWO_VALUES.tested, TWO_VALUES.lacks)
 ORDER: Final = _rule("write-order", "writes after the first one", "no two writes were acknowledged with a position")
 RENUMBERED: Final = Rule(
-    "write-positions-agree",
-    "renumbered-write",
-    "reads that name the position of a write whose acknowledgement named it",
+    guarantee="write-positions-agree",
+    anomaly="renumbered-write",
+    tested="reads that name the position of a write whose acknowledgement named it",
 )
 MOVED: Final = RENUMBERED.here(lacks="no read shows a write of one certain position")
 #: Keys that anything else writes have values which one operation alone does not determine.
@@ -69,7 +69,9 @@ _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge sessions, values and writes by the positions that replies tell.
 
-    Unknown where no session read a key after another process's acknowledged write to it.
+    Returns:
+        One verdict: `invalid` where a session went back, a position has two values, or writes contradict real time;
+        `unknown` where no session read a key after another process's acknowledged write to it.
 
     Cost: O(n log n) in operations.
     """

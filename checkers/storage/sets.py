@@ -24,13 +24,17 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 GUARANTEE: Final = "no-lost-acknowledged-writes"
 READS: Final = frozenset({"members", "read-all"})
 LOST: Final = Rule(
-    GUARANTEE,
-    "lost-write",
-    "acknowledged elements that something disturbed, and that a strong read after healing had to show",
-    "no leader changed and no fault touched a voting node after an acknowledged element was sent",
+    guarantee=GUARANTEE,
+    anomaly="lost-write",
+    tested="acknowledged elements that something disturbed, and that a strong read after healing had to show",
+    lacks="no leader changed and no fault touched a voting node after an acknowledged element was sent",
 )
-VANISHED: Final = Rule(GUARANTEE, "lost-after-seen", "elements that were seen before", LOST.lacks)
-PHANTOM: Final = Rule(GUARANTEE, "phantom-element", "elements", "no strong read shows an element")
+VANISHED: Final = Rule(
+    guarantee=GUARANTEE, anomaly="lost-after-seen", tested="elements that were seen before", lacks=LOST.lacks
+)
+PHANTOM: Final = Rule(
+    guarantee=GUARANTEE, anomaly="phantom-element", tested="elements", lacks="no strong read shows an element"
+)
 
 
 def _read(op: Operation) -> None:

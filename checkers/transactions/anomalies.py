@@ -28,7 +28,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
 from fencepost.checkers.transactions.findings import TransactionFindings
-from fencepost.checkers.transactions.native import call_core, cycles_of
+from fencepost.checkers.transactions.native import Assumed, call_core, cycles_of
 from fencepost.checkers.transactions.rules import chances_of, rules_of
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.checkers.violations.finding import Conclusion, Doubt, conclude, contradicted
@@ -49,7 +49,7 @@ class TransactionVerdict:
 
     `anomalies` counts by name, `findings` tells some of each; `allowed` are those of them that do not rule out the
     model that was asked for. `ruled_out` are the consistency models that the history does not keep, weakest first;
-    `order` proves `valid`: rows of transactions.
+    `weakest` are those of them that no other of them is implied by. `order` proves `valid`: rows of transactions.
     `unfinished` are classes of cycles that the budget left unsearched, but for those that rule out no further model.
     `stop` is set where the answer is unknown because a search ended by its budget. `rules` say how often each could
     have fired; `exposure` counts the reads that another transaction could have contradicted.
@@ -63,6 +63,7 @@ class TransactionVerdict:
     allowed: tuple[str, ...] = ()
     findings: tuple[TransactionFinding, ...] = ()
     ruled_out: tuple[str, ...] = ()
+    weakest: tuple[str, ...] = ()
     order: NDArray[np.uint32] | None = None
     certificate: str = ""
     unfinished: tuple[str, ...] = ()
@@ -130,17 +131,28 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     )
 
 
-def check_register(columns: TransactionColumns, *, model: str = STRICT) -> TransactionVerdict:
-    """Judge registers, each value written to a key once.
+def check_register(
+    columns: TransactionColumns,
+    *,
+    model: str = STRICT,
+    wfr_keys: bool = True,
+    sequential_keys: bool | None = None,
+    linearizable_keys: bool | None = None,
+    steps: int = STEPS,
+) -> TransactionVerdict:
+    """Judge registers, each value written to a key once. The order of versions is inferred from:
 
-    Within one transaction, a version that it wrote follows the one that it read before, as read committed demands.
-    Where the model demands it, versions follow each other as the transactions of one process met them (strong session
-    snapshot isolation, or what implies that), or as transactions met them of which one was completed before the other
-    was invoked (strong snapshot isolation). A finding that rests on that ends in `-process` or `-realtime`, and rules
-    out such models only. Nothing, the initial value, precedes every version.
+    Args:
+        wfr_keys: within one transaction, a version that it wrote follows the one that it read before; as read committed
+            demands.
+        sequential_keys: versions follow each other as the transactions of one process met them. By default where the
+            model demands it, strong session snapshot isolation or what implies that; a finding that rests on it then
+            ends in `-process`, and rules out such models only. True: the caller vouches for it under any model.
+        linearizable_keys: they follow each other as transactions met them of which one was completed before the other
+            was invoked. Likewise, with strong snapshot isolation and `-realtime`.
 
-    `unknown` when neither an anomaly nor an order was found: serializability of registers is hard (Papadimitriou
-    1979), and orders are tried within bounds.
+    Nothing, the initial value, precedes every version. `unknown` when neither an anomaly nor an order was found:
+    serializability of registers is hard (Papadimitriou 1979), and orders are tried within bounds.
 
     Raises:
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value written twice.
@@ -148,30 +160,40 @@ def check_register(columns: TransactionColumns, *, model: str = STRICT) -> Trans
     _known(model)
     if (verdict := _by_itself(columns, model, lists=False)) is not None:
         return verdict
+    vouched = Assumed(wfr=wfr_keys, sequential=bool(sequential_keys), linearizable=bool(linearizable_keys))
+    inferred = vouched
+    if sequential_keys is None:
+        inferred = inferred._replace(sequential="strong-session-snapshot-isolation" in implied(model))
+    if linearizable_keys is None:
+        inferred = inferred._replace(linearizable=asks_for_real_time(model))
     findings = TransactionFindings(columns, lists=False)
+    last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     timed = asks_for_real_time(model)
-    in_sessions = "strong-session-snapshot-isolation" in implied(model)
 
-    def judge(*, sequential: bool = False, linearizable: bool = False, **options: object) -> _core.TransactionReport:
-        inferred = {"wfr": True, "sequential": sequential, "linearizable": linearizable}
-        return call_core(columns, _core.check_rw_register, **inferred, **options)
+    def judge(assumed: Assumed, **options: object) -> _core.TransactionReport:
+        return call_core(columns, _core.check_rw_register, **assumed._asdict(), **options)
 
-    kept: dict[str, Any] = {"sessions": False, "realtime": True, "steps": STEPS, "realtime_cycles": timed}
-    report = judge(**kept, thorough=False)
+    kept = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
+    report = judge(vouched, **kept, thorough=last and timed)
     findings.take(report)
     findings.take_cycles(cycles_of(report))
-    if in_sessions and report.order is None:
+    if not last and report.order is None:
         # What was inferred from the model itself counts against such models alone.
         base, suffix = (
-            ("strong-snapshot-isolation", "-realtime") if timed else ("strong-session-snapshot-isolation", "-process")
+            ("strong-snapshot-isolation", "-realtime")
+            if inferred.linearizable
+            else ("strong-session-snapshot-isolation", "-process")
         )
         if base not in findings.ruled_out():
-            report = judge(sequential=True, linearizable=timed, **kept)
+            report = judge(inferred, **kept)
             findings.take_cycles(cycles_of(report), suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
-        return judge(sequential=sessions, linearizable=realtime, sessions=sessions, realtime=realtime, steps=0)
+        assumed = vouched._replace(
+            sequential=vouched.sequential or sessions, linearizable=vouched.linearizable or realtime
+        )
+        return judge(assumed, sessions=sessions, realtime=realtime, steps=0)
 
     return _verdict(columns, model, report, findings, ask, lists=False)
 
@@ -265,6 +287,7 @@ def _assemble(  # noqa: PLR0913  # everything that a verdict is made of
         allowed=tuple(name for name in findings.counts if name not in findings.against(model)),
         findings=tuple(findings.told),
         ruled_out=out,
+        weakest=weakest(out),
         order=proven.order if proven else None,
         certificate=proven.text if proven else "",
         unfinished=unfinished,

@@ -175,7 +175,10 @@ QUESTIONS: Final = (
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the watches of one history by each of `QUESTIONS` that the system states; one verdict carries the figures.
+    """Judge the watches of one history.
+
+    Returns:
+        One verdict for each of `QUESTIONS` that the system states as a guarantee; one of them carries the figures.
 
     Cost: O(n log n) for n changes and events.
     """
@@ -217,7 +220,9 @@ def _of(question: _Question, case: Case) -> list[Finding]:
 def _verdict(question: _Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
     exposed = rows(question.exposure(case))
     chances = {
-        Rule(question.guarantee, name, question.tested): (exposed if count is None else count(case))
+        Rule(guarantee=question.guarantee, anomaly=name, tested=question.tested): (
+            exposed if count is None else count(case)
+        )
         for name, count in question.anomalies.items()
     }
     return verdict(

@@ -67,14 +67,15 @@ class _Shares(msgspec.Struct, frozen=True):
         shares = self if self.owner else self._resolved(ctx)
         best: Invocation | None = None
         best_next: _Shares = shares
-        tried: set[int] = set()
+        free_by: dict[int, list[int]] = {}
         for worker in ctx.free:
-            k = shares.owner.get(worker)
-            g = None if k is None else shares.parts[k]
-            if k is None or g is None or k in tried:
+            if (k := shares.owner.get(worker)) is not None:
+                free_by.setdefault(k, []).append(worker)
+        for k, free in free_by.items():
+            g = shares.parts[k]
+            if g is None:
                 continue
-            tried.add(k)
-            step, after = g.op(shares._seen_by(k, ctx))
+            step, after = g.op(shares._of(k, tuple(free), ctx))
             if step is None:
                 shares = shares._with(k, None)
             elif isinstance(step, Pending):
@@ -104,9 +105,7 @@ class _Shares(msgspec.Struct, frozen=True):
         parts = tuple(g if mine else None for g, mine in zip(self.parts, members, strict=True))
         return _Shares(self.sizes, parts, owner, tuple(members))
 
-    def _seen_by(self, k: int, ctx: Context) -> Context:
-        owner = self.owner
-        free = ctx.free if len(ctx.free) == 1 else tuple([w for w in ctx.free if owner.get(w) == k])
+    def _of(self, k: int, free: tuple[int, ...], ctx: Context) -> Context:
         return Context(ctx.time_ns, free, self.members[k], ctx.counts, ctx.total, ctx.seed, ctx.superseded)
 
     def _with(self, k: int, g: Generator | None) -> "_Shares":
@@ -119,7 +118,8 @@ class _Shares(msgspec.Struct, frozen=True):
         g = None if k is None else self.parts[k]
         if k is None or g is None:
             return self
-        return self._with(k, g.update(self._seen_by(k, ctx), event))
+        free = tuple([w for w in ctx.free if self.owner.get(w) == k])
+        return self._with(k, g.update(self._of(k, free, ctx), event))
 
 
 def reserve(*shares: tuple[int, Generator], default: Generator | None = None) -> Generator:

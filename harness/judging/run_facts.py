@@ -67,7 +67,10 @@ def facts_of_run(
 ) -> FactTables:
     """Every table of `harness.judging.run_facts`, by name, with the run's id.
 
-    `run` is its `run.json`, and `derived` are the tables that `registry.derive` made of the history.
+    Args:
+        resolved, folder, run: the run's plan, its folder and its `run.json`.
+        history, judgement: what it recorded, and what its checkers say of it.
+        derived: the tables that `registry.derive` made of the history.
     """
     facts, verdicts = judgement.facts, judgement.verdicts
     effect_free = resolved.workload.effect_free

@@ -35,9 +35,15 @@ FORMAT: Final = 2
 
 
 def judge_foreign(imported: Imported, source: str, consistency: str | None = None) -> Judgement:
-    """Judge a foreign history by the checker of its family; `unknown` without operations.
+    """Judge a foreign history by the checker of its family.
 
-    Messages name `source`. `consistency` is what transactions are held to, in place of strict serializability.
+    Args:
+        imported: the history, with the model that fits its operations.
+        source: the file's name, for messages.
+        consistency: the model that transactions are held to, in place of strict serializability.
+
+    Returns:
+        The judgement; `unknown` for a history without operations.
 
     Raises:
         UsageError: no checker knows the model, or `consistency` is given for something else than transactions.

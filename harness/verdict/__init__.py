@@ -304,7 +304,11 @@ def without_rows(verdict: Verdict) -> Verdict:
 
 
 def merge(validities: Iterable[Validity]) -> Validity:
-    """Merge validities: `invalid` beats `unknown` beats `valid`; `unknown` for none, since nothing was judged."""
+    """Merge validities: `invalid` beats `unknown` beats `valid`.
+
+    Returns:
+        The gravest; `unknown` for none at all, since nothing was judged.
+    """
     seen = set(validities)
     for validity in (Validity.INVALID, Validity.UNKNOWN, Validity.VALID):
         if validity in seen:
@@ -313,7 +317,11 @@ def merge(validities: Iterable[Validity]) -> Validity:
 
 
 def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
-    """Merge verdicts on one guarantee, without those `unknown` that do not weigh because another answers for them."""
+    """Merge several verdicts on one guarantee.
+
+    Returns:
+        As `merge`, without those `unknown` that do not weigh because another verdict answers for them.
+    """
     return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
 
 

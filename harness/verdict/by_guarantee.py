@@ -80,7 +80,13 @@ COVERAGE: Final = "coverage"
 def decides(verdict: Verdict, facts: Facts) -> bool:
     """Decide whether this verdict keeps the run from being valid.
 
-    It does if it is `invalid` on a guarantee that is promised or required, or `unknown` on one that must be known.
+    Args:
+        verdict: one checker's word on one guarantee.
+        facts: which guarantees are promised, and which the plan requires by name.
+
+    Returns:
+        True for `invalid` on a guarantee that is promised or required, and for `unknown` on one that must be known;
+        False for `valid`.
     """
     match verdict.validity:
         case Validity.INVALID:
@@ -94,7 +100,9 @@ def decides(verdict: Verdict, facts: Facts) -> bool:
 def must_be_known(verdict: Verdict, facts: Facts) -> bool:
     """Decide whether this verdict, if unknown, keeps the run from being valid.
 
-    It does where it weighs and is about the run's own guarantee, a required one or the coverage, or its checker failed.
+    Returns:
+        True where it weighs and is about the run's own guarantee, a required one or the coverage, or where its checker
+        failed.
     """
     return verdict.weighs and (
         verdict.guarantee in (facts.read_guarantee, *facts.required)
@@ -120,7 +128,8 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 def counts(verdicts: Sequence[Verdict]) -> list[Count]:
     """Count every anomaly of these verdicts, each violation once.
 
-    The most frequent stands first, and behind each one those that are a part of it (`among`).
+    Returns:
+        The most frequent first; behind each one those that are a part of it (`among`).
     """
     violations = violations_of(verdicts)
     allowed = {name: v.guarantee for v in verdicts for name in v.allowed if name not in violations}
@@ -223,9 +232,14 @@ class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]:
-    """Merge verdicts by guarantee, in the order in which checkers named these.
+    """Merge verdicts by guarantee.
 
-    `confirmed` is filled in where checkers contradict each other.
+    Args:
+        verdicts: all of a run, `confirmed` filled in where checkers contradict each other.
+        facts: what decides, as in `harness.verdict.by_guarantee.decides`.
+
+    Returns:
+        One entry for each guarantee, in the order in which checkers named them.
     """
     return [
         _of([v for v in verdicts if v.guarantee == name], facts)
@@ -234,9 +248,16 @@ def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]
 
 
 def exit_code(validity: Validity, verdicts: Sequence[Verdict], facts: Facts) -> ExitCode:
-    """Choose the exit code of a judged run, whose merged verdict is `validity`.
+    """Choose the exit code of a judged run.
 
-    255 where the run is unknown because checkers contradict each other, which is a defect of fencepost.
+    Args:
+        validity: the run's merged verdict.
+        verdicts: every checker's.
+        facts: what decides.
+
+    Returns:
+        0 valid, 1 invalid, 2 unknown; 255 where the run is unknown because checkers contradict each other, which is a
+        defect of fencepost.
     """
     if validity is Validity.UNKNOWN and any(
         line.contradiction and line.effect is Validity.UNKNOWN for line in by_guarantee(verdicts, facts)

@@ -17,8 +17,6 @@ FAULTS = re.compile(
     r"\b(beyond|broke|broken|denied|duplicates?|failed|lacks?|lacked|late|lost|missing|missed|stale|torn|twice|unfenced"
     r"|violat\w*|went back|wrong\w*)\b"
 )
-#: The third argument of these says what tests them.
-RULES = frozenset({"Rule", "NothingOlder", "GivenOnce", "Agree", "Survives"})
 
 
 def said(source: str) -> Iterator[str]:
@@ -27,8 +25,6 @@ def said(source: str) -> Iterator[str]:
         match node:
             case ast.keyword(arg="exposure_of" | "tested", value=value):
                 yield from _texts(value)
-            case ast.Call(func=ast.Name(id=name), args=[_, _, tested, *_]) if name in RULES:
-                yield from _texts(tested)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if "EXPOSURE_OF" in name:
                 yield from _texts(value)
             case ast.FunctionDef(name="exposure_of"):
@@ -52,7 +48,6 @@ def test_what_a_checker_tested_is_not_told_in_words_of_faults() -> None:
     [
         'f(exposure_of="answers of a cut-off leader given beyond its bound")',
         'f(exposure_of=f"answers that came late by {n}")',
-        'Rule("log-durable", "lost-append", "lost appends")',
         'OF_EXPOSURE_OF: Final = {"a": "lost writes"}',
         'def exposure_of(self):\n    """Words."""\n    return "stale reads"',
     ],

@@ -70,7 +70,7 @@ def _run_store(workload: str, bug: str | None, seed: int) -> History:
 
 def _stores(workload: str) -> Planted:
     return Planted(
-        bugs=[name for name, bug in catalogue.BUGS.items() if bug.workload == workload],
+        bugs=tuple(name for name, bug in catalogue.BUGS.items() if bug.workload == workload),
         run=partial(_run_store, workload),
         judge=lambda history, bug: judge_fake(history, workload, bug).verdicts,
         unkept=_BELIEVED,

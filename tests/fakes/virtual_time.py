@@ -19,9 +19,12 @@ class _JumpingSelector(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 0.0
+        self._calls = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
+        # Only threads make anything ready, and they are few: to look each time takes a tenth of a run.
+        self._calls += 1
+        ready = super().select(0) if timeout is None or self._calls % 16 == 0 else []
         if ready or timeout == 0:
             return ready
         if timeout is None:

@@ -53,7 +53,7 @@ def test_with_acks_1_losses_are_told_and_decide_nothing() -> None:
     judgement = judge_log(run_log(None, 1, elections=True, acks="1"), acks="1")
     assert judgement.validity is Validity.VALID
     assert "log-durable-unreplicated" in judgement.headline
-    zombies = next(v for v in judgement.verdicts if v.checker == "zombie-brokers")
+    zombies = next(v for v in judgement.verdicts if v.guarantee == "zombie-broker-does-not-act-unreplicated")
     assert zombies.counts["lost-acknowledgement"] > 10
     assert len(values(zombies.figures)["cut_brokers"]) == 2
 

@@ -28,9 +28,9 @@ from fencepost.harness.verdict import Facts, Verdict
 
 _GIVEN_UP: Final = frozenset(GaveUp)
 LATE: Final = Rule(
-    "serial-reads-settle",
-    "late-effect",
-    "writes that their server gave up, that a serial read did not show, and that were looked for again",
+    guarantee="serial-reads-settle",
+    anomaly="late-effect",
+    tested="writes that their server gave up, that a serial read did not show, and that were looked for again",
 )
 
 

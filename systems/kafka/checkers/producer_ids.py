@@ -14,10 +14,10 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tallies
 
 TWICE: Final = GivenOnce(
-    "unique-producer-ids",
-    "producer-id-given-twice",
-    "ids given out",
-    "no second id was given out",
+    guarantee="unique-producer-ids",
+    anomaly="producer-id-given-twice",
+    tested="ids given out",
+    lacks="no second id was given out",
     steps=lambda *given: [
         f"{id.by.node} gave process {id.by.process} the id {id.of} at {seconds(id.known_ns)} (event {id.low})."
         for id in given
@@ -26,7 +26,10 @@ TWICE: Final = GivenOnce(
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all allocations of one history: each id after the first one was a chance to give an id twice.
+    """Judge all allocations of one history.
+
+    Returns:
+        One verdict; each id after the first one was a chance to give an id twice.
 
     Cost: O(n) for n allocations.
     """

@@ -33,35 +33,38 @@ from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 STAY: Final = "topics-stay-dropped"
 KEEP: Final = "topics-keep-records"
 BACK: Final = Rule(
-    STAY,
-    "dropped-topic-is-back",
-    "names that were dropped for good, and that every node was asked for",
-    "no name was dropped for good ten seconds before every node was asked",
+    guarantee=STAY,
+    anomaly="dropped-topic-is-back",
+    tested="names that were dropped for good, and that every node was asked for",
+    lacks="no name was dropped for good ten seconds before every node was asked",
 )
 SERVED: Final = Rule(
-    STAY,
-    "dropped-record-served",
-    "records of topics that were dropped, and whose names were read again",
-    "no topic was read whose name another topic had had",
+    guarantee=STAY,
+    anomaly="dropped-record-served",
+    tested="records of topics that were dropped, and whose names were read again",
+    lacks="no topic was read whose name another topic had had",
 )
 GONE: Final = Rule(
-    KEEP,
-    "made-topic-is-gone",
-    "topics that were made for good, and that every node was asked for",
-    "no topic was left ten seconds before every node was asked",
+    guarantee=KEEP,
+    anomaly="made-topic-is-gone",
+    tested="topics that were made for good, and that every node was asked for",
+    lacks="no topic was left ten seconds before every node was asked",
 )
 LOST: Final = Rule(
-    KEEP,
-    "lost-record",
-    "acknowledged records that no drop can have taken away, of topics that were read to their end",
-    "no topic with a record that had to be there was read to its end",
+    guarantee=KEEP,
+    anomaly="lost-record",
+    tested="acknowledged records that no drop can have taken away, of topics that were read to their end",
+    lacks="no topic with a record that had to be there was read to its end",
 )
 #: Brokers delete a topic's log, and forget it, some time after the answer.
 _BOUND_NS: Final = 10_000_000_000
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every name by the final phase: what was dropped, and what was not.
+    """Judge every name by the final phase.
+
+    Returns:
+        Two verdicts, on what was dropped and on what was not.
 
     Source: KIP-516: a topic's id tells it from an earlier one of its name; Kafka documentation, Design, 4.7.
 

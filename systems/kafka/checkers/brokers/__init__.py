@@ -24,7 +24,14 @@ from fencepost.systems.kafka.facts.controllers import CONTROLLER
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the brokers of one history by each guarantee that the system states; `facts.sessions` has their sessions.
+    """Judge the brokers of one history.
+
+    Args:
+        history: one run; its faults, log lines, deaths of servers and the voters' metadata logs are used.
+        facts: `brokers` has the brokers and the length of their sessions.
+
+    Returns:
+        A verdict for each guarantee that the system states; none where it has no brokers.
 
     Cost: O(n log n) for n events.
     """

@@ -39,15 +39,15 @@ from fencepost.systems.kafka.facts.replicas import (
 )
 
 INELIGIBLE: Final = Rule(
-    "leaders-are-eligible",
-    "ineligible-leader",
-    "elections while a replica was neither in sync nor eligible",
-    "no partition got a leader while one of its replicas was neither in sync nor eligible",
+    guarantee="leaders-are-eligible",
+    anomaly="ineligible-leader",
+    tested="elections while a replica was neither in sync nor eligible",
+    lacks="no partition got a leader while one of its replicas was neither in sync nor eligible",
 )
 DROPPED: Final = Rule(
-    "eligible-replicas-kept",
-    "dropped-eligible",
-    "replicas that may have every record, while fewer are in sync than appends need",
+    guarantee="eligible-replicas-kept",
+    anomaly="dropped-eligible",
+    tested="replicas that may have every record, while fewer are in sync than appends need",
 )
 _FEATURE: Final = "eligible.leader.replicas.version"
 _MIN_IN_SYNC: Final = "min.insync.replicas"

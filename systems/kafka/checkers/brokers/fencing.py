@@ -29,14 +29,14 @@ from fencepost.harness.verdict.figures import Rows, Traced, most, tally
 from fencepost.systems.kafka.checkers.brokers.silence import Silence, Silences
 
 NOT_FENCED: Final = Rule(
-    "broker-fenced-in-time",
-    "broker-not-fenced",
-    "times that an online broker reported to nobody for longer than its session, under one controller",
+    guarantee="broker-fenced-in-time",
+    anomaly="broker-not-fenced",
+    tested="times that an online broker reported to nobody for longer than its session, under one controller",
 )
 SERVED: Final = Rule(
-    "broker-self-fencing",
-    "served-without-controller",
-    "operations asked of a broker that had reached no controller for longer than its session",
+    guarantee="broker-self-fencing",
+    anomaly="served-without-controller",
+    tested="operations asked of a broker that had reached no controller for longer than its session",
 )
 
 _STATES: Final = frozenset({Logged.REGISTERED, Logged.UNFENCED, Logged.FENCED})

@@ -25,10 +25,10 @@ from fencepost.systems.kafka.facts.replicas import partition_steps
 
 _NO_LOG: Final = "no log with the states of partitions was kept"
 UNLOGGED: Final = Rule(
-    "in-sync-changes-are-kept",
-    "unlogged-in-sync-change",
-    "changes of in-sync replicas that a controller acknowledged to a leader",
-    "no leader's log tells of a change of in-sync replicas with its version",
+    guarantee="in-sync-changes-are-kept",
+    anomaly="unlogged-in-sync-change",
+    tested="changes of in-sync replicas that a controller acknowledged to a leader",
+    lacks="no leader's log tells of a change of in-sync replicas with its version",
 )
 #: A partition by topic and number, with the version of its state.
 _State = tuple[str, int, int]

@@ -34,17 +34,17 @@ from fencepost.harness.verdict.figures import Traced, most, tally
 
 CONTROLLED: Final = "controlled-shutdown"
 NO_LEAVE: Final = Rule(
-    CONTROLLED,
-    "ended-without-leave",
-    "brokers that ended by a controlled shutdown",
-    "no broker ended by a controlled shutdown while no fault touched another server",
+    guarantee=CONTROLLED,
+    anomaly="ended-without-leave",
+    tested="brokers that ended by a controlled shutdown",
+    lacks="no broker ended by a controlled shutdown while no fault touched another server",
 )
 UNAVAILABLE, IN_RESTART = (
     Rule(
-        guarantee,
-        anomaly,
-        f"appends asked for while a broker was {state}",
-        f"nothing was appended while a broker was {state}",
+        guarantee=guarantee,
+        anomaly=anomaly,
+        tested=f"appends asked for while a broker was {state}",
+        lacks=f"nothing was appended while a broker was {state}",
     )
     for guarantee, anomaly, state in (
         ("controlled-shutdown-unnoticed", "unavailable-partition", "in its controlled shutdown"),
@@ -186,6 +186,7 @@ def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Wi
         rule.tally(
             [_unavailable(rule, gap) for gap in gaps if gap.length_ns > _GAP_NS_MAX and gap.waiting], rows(inside)
         ),
+        exposed=rows(inside),
         kept=f"no partition was without an append for more than {duration(_GAP_NS_MAX)}; the longest time was"
         f" {duration(longest.value)}",
         figures={"without_append_ns_max": longest},

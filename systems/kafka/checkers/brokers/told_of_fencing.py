@@ -29,9 +29,9 @@ from fencepost.systems.kafka.checkers.brokers.silence import Silences, certain_t
 _TOLD_NS_MAX: Final = 2_000_000_000
 _BACK: Final = frozenset({Logged.UNFENCED, Logged.REGISTERED})
 COUNTED: Final = Rule(
-    "fencing-is-told",
-    "fenced-broker-counted-as-alive",
-    f"answers of other brokers, {duration(_TOLD_NS_MAX)} after a broker was fenced, on who is alive",
+    guarantee="fencing-is-told",
+    anomaly="fenced-broker-counted-as-alive",
+    tested=f"answers of other brokers, {duration(_TOLD_NS_MAX)} after a broker was fenced, on who is alive",
 )
 
 

@@ -31,10 +31,10 @@ from fencepost.systems.kafka.checkers.brokers.in_sync_changes import KeptInSync
 from fencepost.systems.kafka.names import LOG_TOPIC
 
 TOO_FEW: Final = Rule(
-    "appends-need-replicas",
-    "acknowledged-with-too-few",
-    "appends asked of a leader that had too few replicas in sync",
-    "nothing was appended at a leader that is known to have had too few in-sync replicas",
+    guarantee="appends-need-replicas",
+    anomaly="acknowledged-with-too-few",
+    tested="appends asked of a leader that had too few replicas in sync",
+    lacks="nothing was appended at a leader that is known to have had too few in-sync replicas",
 )
 #: How long before its line a leader may have taken a change up.
 _SLACK_NS: Final = 1_000_000_000

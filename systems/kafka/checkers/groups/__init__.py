@@ -32,7 +32,13 @@ _REFUSED: Final = frozenset({"illegal-generation", "unknown-member-id", "rebalan
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all groups of one history. Cost: O(n log n) for n operations."""
+    """Judge all groups of one history.
+
+    Returns:
+        The four verdicts above, in that order.
+
+    Cost: O(n log n) for n operations.
+    """
     groups = groups_of(history)
     return [_durable(history, groups, facts), _fence(groups, facts), _owners(groups, facts), _fresh(groups, facts)]
 
@@ -66,25 +72,28 @@ def _shown(groups: Sequence[ConsumerGroup], reads: Sequence[Operation]) -> Itera
 
 
 LOST: Final = NothingOlder(
-    "group-commits-durable",
-    "lost-offset",
-    "acknowledged commits that something disturbed, of groups that were read at the end",
-    "no fault touched a broker after a commit was sent",
+    guarantee="group-commits-durable",
+    anomaly="lost-offset",
+    tested="acknowledged commits that something disturbed, of groups that were read at the end",
+    lacks="no fault touched a broker after a commit was sent",
     steps=_overtaken,
 )
-PHANTOM: Final = Rule("group-commits-durable", "phantom-offset", "reads of an offset")
+PHANTOM: Final = Rule(guarantee="group-commits-durable", anomaly="phantom-offset", tested="reads of an offset")
 STALE: Final = NothingOlder(
-    "group-offsets-fresh", "stale-offset", "reads of an offset after a commit had been acknowledged", steps=_overtaken
+    guarantee="group-offsets-fresh",
+    anomaly="stale-offset",
+    tested="reads of an offset after a commit had been acknowledged",
+    steps=_overtaken,
 )
 ACCEPTED: Final = Rule(
-    "group-generations-fence",
-    "stale-generation-committed",
-    "commits by members of a generation that were sent after a later one had begun",
+    guarantee="group-generations-fence",
+    anomaly="stale-generation-committed",
+    tested="commits by members of a generation that were sent after a later one had begun",
 )
 WENT_BACK: Final = NothingOlder(
-    "group-one-owner",
-    "generation-went-back",
-    "joins after another one of the group",
+    guarantee="group-one-owner",
+    anomaly="generation-went-back",
+    tested="joins after another one of the group",
     steps=lambda before, join: (
         f"{before.by.node} told a member its share of generation {before.low} of group {join.of}.",
         f"{duration(join.asked_ns - before.known_ns)} later a member joined by way of {join.by.node}, and was told"
@@ -92,9 +101,9 @@ WENT_BACK: Final = NothingOlder(
     ),
 )
 TWO_OWNERS: Final = GivenOnce(
-    "group-one-owner",
-    "two-owners-of-a-share",
-    "joins after another one of the group",
+    guarantee="group-one-owner",
+    anomaly="two-owners-of-a-share",
+    tested="joins after another one of the group",
     steps=lambda *joins: [
         f"{join.by.node} gave process {join.low} share {join.of[2]} of generation {join.of[1]} of group {join.of[0]}."
         for join in joins

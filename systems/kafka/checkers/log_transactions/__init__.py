@@ -23,7 +23,13 @@ from fencepost.systems.kafka.checkers.log_transactions.view import TransactionsV
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge one history; the first verdict carries the figures. Cost: O(n log n) for n operations and records read."""
+    """Judge one history.
+
+    Returns:
+        The six verdicts above, in that order; the first one carries the figures.
+
+    Cost: O(n log n) for n operations and records read.
+    """
     view = TransactionsView(history)
     return [
         judge_atomic(history, view, facts),

@@ -13,7 +13,7 @@ from fencepost.systems.kafka.checkers.log_transactions.view import Sight, Transa
 _ONCE: Final = "transforms-exactly-once"
 DISTURBED: Final = "transactions that read an input, and that something disturbed"
 TWICE, AHEAD, MISSING = (
-    Rule(_ONCE, anomaly, DISTURBED, "no input was read")
+    Rule(guarantee=_ONCE, anomaly=anomaly, tested=DISTURBED, lacks="no input was read")
     for anomaly in ("repeated-transform", "uncounted-transform", "missing-transform")
 )
 

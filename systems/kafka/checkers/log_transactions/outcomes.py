@@ -18,22 +18,31 @@ from fencepost.systems.kafka.checkers.log_transactions.view import (
 
 UNTOUCHED: Final = "no fault touched a broker after a transaction was begun"
 TORN: Final = Rule(
-    "transactions-atomic",
-    "torn-transaction",
-    "transactions over several partitions that something disturbed",
-    UNTOUCHED,
+    guarantee="transactions-atomic",
+    anomaly="torn-transaction",
+    tested="transactions over several partitions that something disturbed",
+    lacks=UNTOUCHED,
 )
-DOUBLED: Final = Rule("transactions-atomic", "doubled-record", "records that a committed read showed")
+DOUBLED: Final = Rule(
+    guarantee="transactions-atomic", anomaly="doubled-record", tested="records that a committed read showed"
+)
 LOST: Final = Survives(
-    "transactions-durable", "lost-transaction", "acknowledged commits that something disturbed", UNTOUCHED
+    guarantee="transactions-durable",
+    anomaly="lost-transaction",
+    tested="acknowledged commits that something disturbed",
+    lacks=UNTOUCHED,
 )
-VANISHED: Final = Rule("transactions-durable", "vanished-record", "records that a committed read showed early")
+VANISHED: Final = Rule(
+    guarantee="transactions-durable", anomaly="vanished-record", tested="records that a committed read showed early"
+)
 ABORTED_READ: Final = Rule(
-    "aborted-transactions-hidden",
-    "aborted-read",
-    "transactions that were not committed, and whose records committed reads passed over",
+    guarantee="aborted-transactions-hidden",
+    anomaly="aborted-read",
+    tested="transactions that were not committed, and whose records committed reads passed over",
 )
-PHANTOM: Final = Rule("aborted-transactions-hidden", "phantom-record", "records that a committed read showed")
+PHANTOM: Final = Rule(
+    guarantee="aborted-transactions-hidden", anomaly="phantom-record", tested="records that a committed read showed"
+)
 
 
 def disturbed(history: History, facts: Facts, transactions: Sequence[LogTransaction]) -> list[LogTransaction]:

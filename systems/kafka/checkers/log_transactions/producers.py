@@ -21,19 +21,21 @@ def _reused(before: Statement, begin: Statement) -> Iterator[str]:
 
 
 COMMITTED: Final = Rule(
-    "transactional-producers-fenced",
-    "fenced-commit",
-    "commits that a producer was to ask for after a later one of its name had begun",
+    guarantee="transactional-producers-fenced",
+    anomaly="fenced-commit",
+    tested="commits that a producer was to ask for after a later one of its name had begun",
 )
 TOKEN: Final = NothingOlder(
-    "transactional-producers-fenced",
-    "reused-producer-token",
-    "producers that began after another one of their name",
+    guarantee="transactional-producers-fenced",
+    anomaly="reused-producer-token",
+    tested="producers that began after another one of their name",
     strict=True,
     steps=_reused,
 )
 HANGS: Final = Rule(
-    "no-hanging-transactions", "hanging-transaction", "transactions that their producer left without knowing their end"
+    guarantee="no-hanging-transactions",
+    anomaly="hanging-transaction",
+    tested="transactions that their producer left without knowing their end",
 )
 
 

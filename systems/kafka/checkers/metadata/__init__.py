@@ -18,7 +18,14 @@ from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all settings and names of a history; "metadata-forward" also carries how stale answers were.
+    """Judge all settings and names of a history.
+
+    Args:
+        history: changes of settings (`alter`), reads of them (`describe`), names (`create`, `exists`), and claims.
+        facts: nodes, voters and the faults that the plan asks for.
+
+    Returns:
+        The four verdicts above, in that order; "metadata-forward" also carries how stale answers were.
 
     Source: a quorum keeps one log, and a committed entry is never lost (Ongaro, 2014, chapter 3, for KRaft; Junqueira,
     Reed, Serafini, "Zab", 2011, for ZooKeeper). Views lag behind that log, but only move forward in it.

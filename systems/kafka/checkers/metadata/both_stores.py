@@ -40,10 +40,10 @@ from fencepost.systems.kafka.facts.controllers import COPIED, committed
 
 MISSING, LEFT, OLD = _RULES = [
     Rule(
-        "both-stores-agree",
-        f"{how}-in-zookeeper",
-        "objects that were compared",
-        "no offset in /migration stands for any metadata",
+        guarantee="both-stores-agree",
+        anomaly=f"{how}-in-zookeeper",
+        tested="objects that were compared",
+        lacks="no offset in /migration stands for any metadata",
     )
     for how in ("missing", "left", "old")
 ]
@@ -63,7 +63,10 @@ class _Difference(NamedTuple):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Compare both stores at the last offset in /migration, if KRaft ever wrote to both and disks were kept whole.
+    """Compare both stores at the last offset in /migration.
+
+    Returns:
+        One verdict; none if KRaft never wrote to both stores, or if a store's disks were not kept whole.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationZkWriter of Kafka 3.6 to 3.9.
 

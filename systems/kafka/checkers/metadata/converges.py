@@ -17,15 +17,15 @@ from fencepost.harness.verdict.figures import Rows, Traced, tally
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges, completed
 
 DIFFER: Final = Rule(
-    "metadata-converges",
-    "final-answers-differ",
-    "settings and names that several nodes were asked for in the final phase, and answered",
+    guarantee="metadata-converges",
+    anomaly="final-answers-differ",
+    tested="settings and names that several nodes were asked for in the final phase, and answered",
 )
 TWO_VIEWS: Final = Agree(
-    "metadata-converges",
-    "two-views-of-one-offset",
-    "answers at an offset that another answer about the setting names",
-    "no two answers name one offset",
+    guarantee="metadata-converges",
+    anomaly="two-views-of-one-offset",
+    tested="answers at an offset that another answer about the setting names",
+    lacks="no two answers name one offset",
     steps=lambda one, other: (
         f"{one.by.node} answered that {one.by.key} is {one.low}, as of offset {one.by.position}.",
         f"{other.by.node} answered that it is {other.low}, as of the same offset.",
@@ -39,7 +39,13 @@ _Answers = dict[tuple[str, str | None], dict[str, Operation]]
 
 
 def judge(history: History, changes: MetadataChanges, facts: Facts) -> Verdict:
-    """Judge whether all nodes gave the same answers in the final phase. Cost: O(n) for n operations."""
+    """Judge whether all nodes gave the same answers in the final phase.
+
+    Returns:
+        `invalid` if two answers at one offset of the log differ; `unknown` if a node still lags or gave no answer.
+
+    Cost: O(n) for n operations.
+    """
     questions = [o for o in history.operations if o.f in ("describe", "exists") and in_final(history, o)]
     answers: _Answers = {}
     for read in sorted((o for o in questions if o.type is Outcome.OK), key=completed):

@@ -30,12 +30,16 @@ from fencepost.systems.kafka.facts.controllers import committed
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 LEFT_BEHIND: Final = Rule(
-    "zookeeper-keeps-up",
-    "left-behind",
-    "changes that KRaft acknowledged ten seconds before the end or earlier",
-    "KRaft acknowledged no change ten seconds before the end",
+    guarantee="zookeeper-keeps-up",
+    anomaly="left-behind",
+    tested="changes that KRaft acknowledged ten seconds before the end or earlier",
+    lacks="KRaft acknowledged no change ten seconds before the end",
 )
-LOST: Final = Survives("zookeeper-keeps-up", "lost-in-roll-back", "topics that KRaft acknowledged before the roll-back")
+LOST: Final = Survives(
+    guarantee="zookeeper-keeps-up",
+    anomaly="lost-in-roll-back",
+    tested="topics that KRaft acknowledged before the roll-back",
+)
 _PHASES: Final = frozenset({"hybrid", "dual-write"})
 _BACK: Final = "rolled-back"
 _TOPIC: Final = re.compile(r"/brokers/topics/([^/]+)")
@@ -58,7 +62,8 @@ class _Change(msgspec.Struct, frozen=True):
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Compare the last offset in /migration with the changes that KRaft acknowledged.
 
-    Only if the run ended in a phase in which KRaft writes to both stores, or right after one.
+    Returns:
+        One verdict; none if the run did not end in a phase in which KRaft writes to both stores, or right after one.
 
     Source: KIP-866, "Dual Write Mode"; KRaftMigrationDriver of Kafka 3.6 to 3.9.
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Newest, numbers_of, rows
+from fencepost.checkers.derived.evidence import numbers_of, rows
 from fencepost.checkers.derived.positions import in_final
 from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import Rule, sorted_out, verdict
@@ -38,14 +38,14 @@ GUARANTEE: Final = "metadata-durable"
 PUBLISHED_NS: Final = 1_000_000_000
 LOST, CONTRADICT = (
     Rule(
-        GUARANTEE,
-        anomaly,
-        "acknowledged changes that something disturbed, and that a later final view had to show",
-        UNTOUCHED,
+        guarantee=GUARANTEE,
+        anomaly=anomaly,
+        tested="acknowledged changes that something disturbed, and that a later final view had to show",
+        lacks=UNTOUCHED,
     )
     for anomaly in ("lost-acknowledged-change", "views-contradict")
 )
-REFUSED: Final = Rule(GUARANTEE, "refused-change-took-effect", "refused changes of a setting")
+REFUSED: Final = Rule(guarantee=GUARANTEE, anomaly="refused-change-took-effect", tested="refused changes of a setting")
 
 #: The operation by which a change was put to the test, and the change.
 _Due = tuple[Operation, Operation]
@@ -59,7 +59,16 @@ class _Evidence(msgspec.Struct, frozen=True):
 
 
 def judge(history: History, changes: MetadataChanges, incarnations: Incarnations, facts: Facts) -> Verdict:
-    """Judge "metadata-durable" by the answers of the final phase; unknown if nothing disturbed a change.
+    """Judge "metadata-durable" by the answers of the final phase.
+
+    Args:
+        history: one run with a final phase.
+        changes: its changes of settings, with when each had certainly taken effect.
+        incarnations: which run of a server answered.
+        facts: voters, and the faults that the plan asks for.
+
+    Returns:
+        A verdict that is `unknown` if nothing was read in the final phase, or if nothing disturbed a change.
 
     Cost: O(n log n) for n operations.
     """
@@ -135,10 +144,10 @@ def _settings(
     answered: list[_Due] = []
     newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}
     for reads in servers.values():
-        evidence = Newest(_evidence(r, c.operation) for r in reads if (c := changes.shown(r)) is not None)
+        evidence = _evidence(reads, {r.invoke_index: c for r in reads if (c := changes.shown(r)) is not None})
         last = {read.key: read for read in reads}
         for read in last.values():
-            proof = evidence.before(read.invoked_ns + 1)
+            proof = _proof(evidence, read)
             due = required[read.key].before(proof.change.invoked_ns) if proof and read.key in required else None
             if proof is None or due is None:
                 continue
@@ -149,9 +158,23 @@ def _settings(
     return findings, answered
 
 
-def _evidence(read: Operation, change: Operation) -> tuple[int, int, _Evidence]:
-    """That a server had shown a change, by the rank of the change and when it proves something."""
-    return change.invoked_ns, completed(read) + PUBLISHED_NS, _Evidence(read, change)
+def _evidence(reads: list[Operation], shown: dict[int, MetadataChange]) -> list[_Evidence]:
+    """List one server's answers by completion, each with the latest change that it had shown by then."""
+    evidence: list[_Evidence] = []
+    for read in sorted(reads, key=completed):
+        change = shown.get(read.invoke_index)
+        if change is None:
+            continue
+        if evidence and evidence[-1].change.invoked_ns >= change.invoked_ns:
+            continue
+        evidence.append(_Evidence(read, change.operation))
+    return evidence
+
+
+def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
+    """Return the latest evidence of what the server held when it was asked for `read`; None without any."""
+    before = [e for e in evidence if completed(e.read) + PUBLISHED_NS <= read.invoked_ns]
+    return before[-1] if before else None
 
 
 def _lost(read: Operation, due: MetadataChange, proof: _Evidence, elsewhere: Operation | None) -> Finding:
@@ -187,21 +210,22 @@ def _names(
             acknowledged.setdefault(create.key, create)
     direct = direct_nodes(facts)
     answers: dict[str | None, dict[str, Operation]] = {}
-    evidence: dict[tuple[str, int | None], list[tuple[int, int, _Evidence]]] = {}
+    evidence: dict[tuple[str, int], list[_Evidence]] = {}
     for read in sorted((o for o in final if o.f == "exists"), key=completed):
         answers.setdefault(read.key, {})[read.node] = read
         request, incarnation = first_request.get(read.key), incarnations.of(read)
         if read.result is not None and request is not None and incarnation is not None and read.node in direct:
-            evidence.setdefault((read.node, incarnation), []).append(_evidence(read, request))
-    servers = {server: Newest(own) for server, own in evidence.items()}
+            own = evidence.setdefault((read.node, incarnation), [])
+            if not own or own[-1].change.invoked_ns < request.invoked_ns:
+                own.append(_Evidence(read, request))
     findings: list[Finding] = []
     answered: list[_Due] = []
     for name, create in acknowledged.items():
         last = answers.get(name, {})
         proofs = []
         for read in last.values():
-            server = servers.get((read.node, incarnations.of(read)))
-            proof = None if server is None else server.before(read.invoked_ns + 1)
+            incarnation = incarnations.of(read)
+            proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
             if proof is not None and completed(create) < proof.change.invoked_ns:
                 proofs.append((proof, read))
         answered += [(create, create)] if proofs else []

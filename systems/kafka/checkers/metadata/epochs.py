@@ -14,10 +14,10 @@ from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Traced, tally
 
 WENT_BACK: Final = NothingOlder(
-    "epochs-never-go-back",
-    "epoch-went-back",
-    "claims to lead by a server that had claimed before",
-    "no server claimed twice to lead in an epoch that is exactly known",
+    guarantee="epochs-never-go-back",
+    anomaly="epoch-went-back",
+    tested="claims to lead by a server that had claimed before",
+    lacks="no server claimed twice to lead in an epoch that is exactly known",
     steps=lambda before, after: (
         f"{before.by.node} said that it led {before.by.subject} epoch {before.low}.",
         f"Asked again {duration(after.asked_ns - before.known_ns)} later, the same server said that it led "
@@ -28,6 +28,9 @@ WENT_BACK: Final = NothingOlder(
 
 def judge(history: History, facts: Facts) -> Verdict:
     """Judge whether the epochs in one server's claims only grow.
+
+    Returns:
+        `invalid` if a server claimed a lower epoch than it had claimed before; `unknown` if no server claimed twice.
 
     Source: a server never returns to a lower term (Ongaro, 2014, chapter 3: `currentTerm` increases monotonically);
     likewise the epochs that a follower has promised in Zab (Junqueira, Reed, Serafini, 2011).

@@ -34,16 +34,20 @@ def _steps(before: Statement, read: Statement) -> Iterator[str]:
 
 
 WENT_BACK: Final = NothingOlder(
-    "metadata-forward",
-    "view-went-back",
-    "answered reads of a setting through a node that had shown a change of it before",
-    "no node was read again after it had shown a change",
+    guarantee="metadata-forward",
+    anomaly="view-went-back",
+    tested="answered reads of a setting through a node that had shown a change of it before",
+    lacks="no node was read again after it had shown a change",
     steps=_steps,
 )
 
 
 def judge(changes: MetadataChanges, incarnations: Incarnations, stale: Staleness, facts: Facts) -> Verdict:
     """Judge whether each server's view only moved forward; how `stale` answers were is told beside it.
+
+    Returns:
+        `invalid` if a server's answer lacks a change that the same run of the server had shown; `unknown` if no server
+        was read again after it had shown a change.
 
     Cost: O(n log n) for n operations.
     """

@@ -40,29 +40,35 @@ from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries
 from fencepost.systems.kafka.facts.controllers import electorates
 
 AGREES: Final = "metadata-log-agrees"
-DIFFER: Final = Rule(AGREES, "logs-differ", "entries that several logs hold at one offset")
-OVERWRITTEN: Final = Rule(AGREES, "committed-overwritten", "acknowledged changes at whose offset another log has one")
-EPOCH_BACK: Final = Rule(AGREES, "epoch-went-back", "entries behind another one of their log")
+DIFFER: Final = Rule(guarantee=AGREES, anomaly="logs-differ", tested="entries that several logs hold at one offset")
+OVERWRITTEN: Final = Rule(
+    guarantee=AGREES, anomaly="committed-overwritten", tested="acknowledged changes at whose offset another log has one"
+)
+EPOCH_BACK: Final = Rule(guarantee=AGREES, anomaly="epoch-went-back", tested="entries behind another one of their log")
 OUT_OF_ORDER: Final = NothingOlder(
-    AGREES,
-    "order-contradicts-time",
-    "changes in a log that were asked for after another one was acknowledged",
+    guarantee=AGREES,
+    anomaly="order-contradicts-time",
+    tested="changes in a log that were asked for after another one was acknowledged",
     steps=lambda before, change: (
         f"{_request(before.by)} was acknowledged; it stands at offset {before.low} in the log of {before.of}.",
         f"{_request(change.by)} was asked for only then, but stands at offset {change.high}.",
     ),
 )
 LOST: Final = Survives(
-    DURABLE,
-    "lost-acknowledged-change",
-    "acknowledged changes that something disturbed, and that stand on disk",
-    UNTOUCHED,
+    guarantee=DURABLE,
+    anomaly="lost-acknowledged-change",
+    tested="acknowledged changes that something disturbed, and that stand on disk",
+    lacks=UNTOUCHED,
 )
-REFUSED: Final = Rule(DURABLE, "refused-change-took-effect", "refused changes of a setting")
+REFUSED: Final = Rule(guarantee=DURABLE, anomaly="refused-change-took-effect", tested="refused changes of a setting")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Compare the voters' logs with the history and with each other.
+
+    Returns:
+        A verdict on "metadata-log-agrees", and one on "metadata-durable" if an acknowledged change stands in a log or
+        was lost.
 
     Source: the log matching property (Ongaro & Ousterhout, 2014): logs with an equal entry at one offset, of one epoch,
     are equal up to it.

@@ -43,18 +43,18 @@ from fencepost.systems.kafka.facts.controllers import (
 from fencepost.systems.kafka.figures import WRITES
 
 SKIPPED: Final = Rule(
-    "claims-in-order",
-    "epoch-skipped",
-    "elections and claims after the first one",
-    "no election or claim came after another one",
+    guarantee="claims-in-order",
+    anomaly="epoch-skipped",
+    tested="elections and claims after the first one",
+    lacks="no election or claim came after another one",
 )
-FELL: Final = Rule("claims-in-order", "kraft-epoch-fell", "claims after the first one")
+FELL: Final = Rule(guarantee="claims-in-order", anomaly="kraft-epoch-fell", tested="claims after the first one")
 OVERWRITTEN, STATE, WRITE = _LEFT = [
     Rule(
-        "zookeeper-is-left",
-        anomaly,
-        "transactions that earlier controllers or brokers asked for after a claim",
-        "only the controller asked ZooKeeper for anything after a claim",
+        guarantee="zookeeper-is-left",
+        anomaly=anomaly,
+        tested="transactions that earlier controllers or brokers asked for after a claim",
+        lacks="only the controller asked ZooKeeper for anything after a claim",
     )
     for anomaly in ("migration-state-overwritten", "partition-state-after-claim", "write-after-claim")
 ]
@@ -67,7 +67,10 @@ _NO_WRITES: Final = frozenset({"registration", "session", "session-closed", "ele
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the order of the claims, and what earlier controllers wrote after them, if a ZooKeeper's log holds a claim.
+    """Judge the order of the claims, and what earlier controllers wrote after them.
+
+    Returns:
+        Two verdicts; none if no ZooKeeper's log holds a claim of a KRaft controller.
 
     Source: KIP-866; Zab orders all transactions (Junqueira, Reed, Serafini, 2011).
 

@@ -13,14 +13,19 @@ from fencepost.harness.history import History, LogEntry, Operation, Outcome
 
 ORDER: Final = "metadata-listener-order"
 MISSED: Final = Rule(
-    ORDER, "listener-missed-offset", "answers that told a listener of entries", "no listener was told of an entry"
+    guarantee=ORDER,
+    anomaly="listener-missed-offset",
+    tested="answers that told a listener of entries",
+    lacks="no listener was told of an entry",
 )
-FELL: Final = Rule(ORDER, "listener-epoch-fell", "entries of which a listener was told after another one")
+FELL: Final = Rule(
+    guarantee=ORDER, anomaly="listener-epoch-fell", tested="entries of which a listener was told after another one"
+)
 WITHDRAWN: Final = Rule(
-    ORDER,
-    "committed-entry-withdrawn",
-    "committed entries that were told again, and answers by later leaders",
-    "no listener was told again of what was committed, nor answered by a later leader",
+    guarantee=ORDER,
+    anomaly="committed-entry-withdrawn",
+    tested="committed entries that were told again, and answers by later leaders",
+    lacks="no listener was told again of what was committed, nor answered by a later leader",
 )
 
 

@@ -22,15 +22,15 @@ from fencepost.systems.kafka.broker_view import BrokerView
 from fencepost.systems.kafka.checkers.metadata.changes import completed
 
 STALE: Final = Rule(
-    "partition-states-fresh",
-    "stale-partition-state",
-    "answers asked for long after a leader had changed",
-    "no leader had changed long enough before an answer",
+    guarantee="partition-states-fresh",
+    anomaly="stale-partition-state",
+    tested="answers asked for long after a leader had changed",
+    lacks="no leader had changed long enough before an answer",
 )
 NOT_FENCED: Final = Rule(
-    "stale-broker-is-fenced",
-    "stale-broker-not-fenced",
-    "answers of other brokers on whether one that had to be fenced by then was alive",
+    guarantee="stale-broker-is-fenced",
+    anomaly="stale-broker-not-fenced",
+    tested="answers of other brokers on whether one that had to be fenced by then was alive",
 )
 
 
@@ -121,6 +121,7 @@ def judge_fresh(
             [_stale(episode) for episode in episodes], exposed
         ),
         broken="" if oldest is None else f"{_brokers(by_node)}, the oldest {duration(oldest.age_ns)} late",
+        exposed=exposed,
         kept=f"no answer was more than {duration(fresh_ns)} late",
         figures={
             "stale_views": number_of(lack.view.operation for lack in late),
@@ -185,6 +186,7 @@ def judge_fenced(
     return verdict(
         facts,
         NOT_FENCED.tally(findings, rows(view.operation for view in tested)),
+        exposed=rows(view.operation for view in tested),
         untested=f"no broker's answers were late for longer than {duration(bound_ns)}",
         broken=f"{len(findings)} times a broker counted as alive whose answers had been late for longer than"
         f" {duration(fenced_ns)}",

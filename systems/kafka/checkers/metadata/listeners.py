@@ -43,21 +43,26 @@ from fencepost.systems.kafka.checkers.metadata.heard_log import (
 )
 from fencepost.systems.kafka.checkers.metadata.placed_changes import ALWAYS_SHOWN, Name, change_name, entry_name
 
-DIFFER: Final = Rule(ORDER, "listeners-differ", "committed entries that two listeners were told of")
-FROM_DISK: Final = Rule(ORDER, "listener-differs-from-disk", "committed entries whose offset a disk holds")
+DIFFER: Final = Rule(
+    guarantee=ORDER, anomaly="listeners-differ", tested="committed entries that two listeners were told of"
+)
+FROM_DISK: Final = Rule(
+    guarantee=ORDER, anomaly="listener-differs-from-disk", tested="committed entries whose offset a disk holds"
+)
 NOT_HEARD: Final = Rule(
-    "metadata-listener-complete",
-    "change-not-heard",
-    "acknowledged changes that something disturbed, and that a listener was told of",
-    "no listener was told of an acknowledged change",
+    guarantee="metadata-listener-complete",
+    anomaly="change-not-heard",
+    tested="acknowledged changes that something disturbed, and that a listener was told of",
+    lacks="no listener was told of an acknowledged change",
 )
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge what the listeners of a history were told.
 
-    Unknown if none was told of an entry, or of an acknowledged change that something disturbed; the second verdict also
-    if a listener had not heard the newest acknowledged change at the end.
+    Returns:
+        The two verdicts above: `unknown` if no listener was told of an entry, or of an acknowledged change that
+        something disturbed; the second one also if a listener had not heard the newest acknowledged change at the end.
 
     Source: KIP-595: records below the high watermark are never truncated, and every replica reads them by offset.
 

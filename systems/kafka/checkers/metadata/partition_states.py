@@ -34,9 +34,9 @@ from fencepost.systems.kafka.checkers.metadata.late_brokers import (
 )
 
 TWO_LEADERS: Final = Agree(
-    "partition-states-agree",
-    "two-leaders-of-one-epoch",
-    "answers that name a leader whose epoch another broker had named",
+    guarantee="partition-states-agree",
+    anomaly="two-leaders-of-one-epoch",
+    tested="answers that name a leader whose epoch another broker had named",
     of_nodes=True,
     steps=lambda one, other: (
         f"{one.by.node} named broker {one.low} as the leader of p{one.of[0]} in epoch {one.of[1]}.",
@@ -44,22 +44,31 @@ TWO_LEADERS: Final = Agree(
     ),
 )
 WENT_BACK: Final = NothingOlder(
-    "partition-states-forward",
-    "partition-state-went-back",
-    "answers of a server that had answered before",
+    guarantee="partition-states-forward",
+    anomaly="partition-state-went-back",
+    tested="answers of a server that had answered before",
     steps=lambda before, after: (
         f"{after.by.node} named epoch {before.low} of p{before.of[-1]}.",
         f"{duration(after.asked_ns - before.known_ns)} later the same server was asked again, and named"
         f" epoch {after.low}.",
     ),
 )
-DIFFER: Final = Rule("partition-states-converge", "final-views-differ", "brokers whose last answers are compared")
+DIFFER: Final = Rule(
+    guarantee="partition-states-converge",
+    anomaly="final-views-differ",
+    tested="brokers whose last answers are compared",
+)
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge all views of one history; "partition-states-fresh" also carries how old answers were, by node.
+    """Judge all views of one history.
 
-    The workload's options `fresh` and `fenced` are durations as a plan writes them.
+    Args:
+        history: answers of brokers (`view`) and moves of leaders (`move`).
+        facts: the workload's options `fresh` and `fenced`, durations as a plan writes them.
+
+    Returns:
+        The five verdicts above, in that order; "partition-states-fresh" also carries how old answers were, by node.
 
     Cost: O(n p log n) for n views of p partitions.
     """

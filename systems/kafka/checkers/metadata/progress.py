@@ -30,11 +30,13 @@ from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
 
 #: A phase that began, or that was given up.
 _Wait = MigrationEvent | MigrationDelayEvent
-LATE: Final = Rule("migration-goes-on", "phase-late", "phases of the migration that were waited for")
+LATE: Final = Rule(
+    guarantee="migration-goes-on", anomaly="phase-late", tested="phases of the migration that were waited for"
+)
 LEFT_BEHIND: Final = Rule(
-    "brokers-keep-up",
-    "left-behind",
-    "final answers about settings that changed during the migration, ten seconds after the last fault",
+    guarantee="brokers-keep-up",
+    anomaly="left-behind",
+    tested="final answers about settings that changed during the migration, ten seconds after the last fault",
 )
 #: Without other faults the slowest phase that was measured began 3 s after the last step before it.
 _PHASE_BOUND_NS: Final = 60_000_000_000
@@ -43,7 +45,10 @@ _VIEW_BOUND_NS: Final = 10_000_000_000
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge the times of a migration's phases, and the final views of all nodes where settings were read.
+    """Judge the times of a migration's phases, and the final views of all nodes.
+
+    Returns:
+        Two verdicts; none if nothing migrated, only the first without settings that were read.
 
     Source: KIP-866: the migration begins once every broker has registered, and the controller sends brokers in
     ZooKeeper mode what it sends the others.

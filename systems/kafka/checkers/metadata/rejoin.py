@@ -41,10 +41,10 @@ from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment, FaultCost
 
 DISRUPTIVE: Final = Rule(
-    "no-disruptive-rejoin",
-    "disruptive-rejoin",
-    "voters that came back while another one led, untouched by faults",
-    "no voter came back while another one led",
+    guarantee="no-disruptive-rejoin",
+    anomaly="disruptive-rejoin",
+    tested="voters that came back while another one led, untouched by faults",
+    lacks="no voter came back while another one led",
 )
 REJOIN_NS: Final = 5_000_000_000
 #: What comes so soon after the return is not put down to a busy machine, which would have to strike just then; nor is
@@ -58,7 +58,9 @@ _SHOWN_MAX: Final = 50
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Measure what each fault that held cost, and judge whether returning voters deposed a healthy leader.
 
-    Unknown if no voter came back while another one led, or if the machine stalled when a leader was deposed.
+    Returns:
+        One verdict with figures for every such fault. It is `unknown` if no voter came back while another one led, or
+        if the machine stalled when a leader was deposed.
 
     Source: a server that was cut off has raised its term and can depose a healthy leader (Ongaro, 2014, section 9.6,
     which prevents this by a pre-vote).

@@ -28,21 +28,25 @@ from fencepost.systems.kafka.checkers.metadata.image import Fields, Key, Metadat
 from fencepost.systems.kafka.facts.snapshots import Start, nodes_with_loaded_snapshots, starts_after_snapshots
 
 NOT_LOADED: Final = Rule(
-    "snapshots-are-loaded",
-    "snapshot-not-loaded",
-    "starts of servers that had saved a snapshot",
-    "no server that had saved a snapshot was started again",
+    guarantee="snapshots-are-loaded",
+    anomaly="snapshot-not-loaded",
+    tested="starts of servers that had saved a snapshot",
+    lacks="no server that had saved a snapshot was started again",
 )
 CONTRADICTS: Final = Rule(
-    "snapshots-match-log",
-    "snapshot-contradicts-log",
-    "snapshots that a whole log could be replayed beside",
-    "no node kept a snapshot whose records a whole log still holds",
+    guarantee="snapshots-match-log",
+    anomaly="snapshot-contradicts-log",
+    tested="snapshots that a whole log could be replayed beside",
+    lacks="no node kept a snapshot whose records a whole log still holds",
 )
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge every start of a server that had saved a snapshot before, and the snapshots that nodes kept (`contents`).
+    """Judge every start of a server that had saved a snapshot before, and the snapshots that nodes kept.
+
+    Returns:
+        On starts: `invalid` with each one after which the log was read to its end and no snapshot was loaded; `unknown`
+        if there was no such start. On contents: see `contents`; nothing where no log was kept.
 
     Source: KIP-630 (snapshots, so that a replica need not replay the whole log).
 
@@ -87,7 +91,10 @@ class _Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contents(history: History, facts: Facts) -> Verdict:
-    """Compare each node's newest snapshot with what the log makes, object by object.
+    """Compare each node's newest snapshot with what the log makes.
+
+    Returns:
+        One verdict: `invalid` with each object that differs; `unknown` where no snapshot could be compared.
 
     Source: KIP-630; log matching (Ongaro & Ousterhout, 2014).
 

@@ -30,12 +30,12 @@ from fencepost.systems.kafka.figures import Denied
 
 GUARANTEE: Final = "topic-names-linearizable"
 DENIED: Final = Rule(
-    GUARANTEE,
-    "denied-taken-name",
-    "answers about a name that another process had certainly taken before they were asked for",
+    guarantee=GUARANTEE,
+    anomaly="denied-taken-name",
+    tested="answers about a name that another process had certainly taken before they were asked for",
 )
-INVENTED: Final = Rule(GUARANTEE, "invented-name", "answers whether a name is taken")
-TWICE: Final = Rule(GUARANTEE, "name-taken-twice", "names that several asked for")
+INVENTED: Final = Rule(guarantee=GUARANTEE, anomaly="invented-name", tested="answers whether a name is taken")
+TWICE: Final = Rule(guarantee=GUARANTEE, anomaly="name-taken-twice", tested="names that several asked for")
 #: Refusals that say that the name is taken.
 _REFUSED: Final = frozenset({"exists", "topic-already-exists"})
 #: So many false answers are looked at closely enough to say who gave them.
@@ -95,6 +95,9 @@ def _twice(proof: Operation, later: Operation, what: str) -> Iterator[str]:
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge the answers about names, each name by itself.
+
+    Returns:
+        One verdict: `invalid` with each false answer.
 
     Source: linearizability is local, so names are judged one by one (Herlihy & Wing, "Linearizability", 1990).
 

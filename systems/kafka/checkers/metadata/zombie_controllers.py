@@ -42,16 +42,16 @@ from fencepost.systems.kafka.facts.controllers import (
 )
 
 STAMP: Final = Rule(
-    NO_ACT,
-    STAMPED,
-    "attempts of superseded controllers to act as controllers",
-    "no write of a superseded controller that checks its epoch came as far as ZooKeeper",
+    guarantee=NO_ACT,
+    anomaly=STAMPED,
+    tested="attempts of superseded controllers to act as controllers",
+    lacks="no write of a superseded controller that checks its epoch came as far as ZooKeeper",
 )
 UNFENCED: Final = Rule(
-    "client-changes-are-fenced",
-    "unfenced-change",
-    "changes that superseded controllers made for clients",
-    "no superseded controller made a change for a client",
+    guarantee="client-changes-are-fenced",
+    anomaly="unfenced-change",
+    tested="changes that superseded controllers made for clients",
+    lacks="no superseded controller made a change for a client",
 )
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
 BY_EPOCH: Final = "controller-epoch"
@@ -100,7 +100,10 @@ class _Deeds(msgspec.Struct, kw_only=True):
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
-    """Judge what superseded controllers tried, as controllers and for clients, by logs that show an election of one.
+    """Judge what superseded controllers tried, by the logs that were kept.
+
+    Returns:
+        Two verdicts, on what they tried as controllers and for clients; none if the logs show no election of one.
 
     Source: Zab orders all transactions, so an election separates what a controller wrote before and after it was
     superseded (Junqueira, Reed, Serafini, 2011).
