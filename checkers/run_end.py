@@ -11,7 +11,8 @@ it does, for how long clients tried in vain before.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
@@ -162,7 +163,7 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
     """Judge writes, reads and leaders, each where the system states the guarantee."""
     bound, healed_ns = facts.resume, _healed_ns(history)
     verdicts = []
-    for rule, judge in ((_WRITES, _writes), (_READS, _reads), (_LEADER, _leaders)):
+    for rule, judge in ((_WRITES, partial(_served, _WRITES)), (_READS, partial(_served, _READS)), (_LEADER, _leaders)):
         if facts.guarantee(rule.name) is None:
             continue
         findings: Sequence[Finding] = ()
@@ -200,21 +201,10 @@ def _doubt(history: History, facts: Facts, healed_ns: int | None) -> Doubt | Non
     return None
 
 
-def _writes(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
+def _served(rule: Rule, history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
+    """Judge the writes or reads after the healing, of the functions that had succeeded before."""
     free = facts.effect_free or ()
-    return _served(history, _WRITES, lambda o: o.f not in free, healed_ns, limit_ns)
-
-
-def _reads(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> tuple[list[Finding], Rows]:
-    free = facts.effect_free or ()
-    return _served(history, _READS, lambda o: o.f in free, healed_ns, limit_ns)
-
-
-def _served(
-    history: History, rule: Rule, counts: Callable[[Operation], bool], healed_ns: int, limit_ns: int
-) -> tuple[list[Finding], Rows]:
-    """Judge the operations after the healing, of the functions that had succeeded before."""
-    operations = [o for o in history.operations if counts(o)]
+    operations = [o for o in history.operations if (o.f in free) == (rule is _READS)]
     earlier = [o for o in operations if o.type is Outcome.OK and _end_ns(o) <= healed_ns]
     worked = {o.f for o in earlier}
     later = [o for o in operations if o.invoked_ns >= healed_ns and o.f in worked]

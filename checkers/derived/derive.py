@@ -118,10 +118,7 @@ def _first(history: History, facts: Facts, reigns: dict[str, Reigns]) -> Reigns:
 
 def _stalls_table(history: History, facts: Facts) -> Any:
     """When the harness or its machine stalled (-> STALLS)."""
-    stalls = stalls_of(history, facts.thresholds.stall_ns_max)
-    return STALLS.of_rows(
-        [{"what": s.what, "from_ns": s.from_ns, "to_ns": s.to_ns, "length_ns": s.length_ns} for s in stalls]
-    )
+    return STALLS.of(stalls_of(history, facts.thresholds.stall_ns_max))
 
 
 #: An episode names at most this many of the operations by which its leader acted.
@@ -337,11 +334,6 @@ def _at(history: History, ns: int) -> int:
     return bisect_left(history.events, ns, key=lambda event: event.time_ns)
 
 
-def _new_epochs(history: History, facts: Facts, reigns: Reigns) -> list[int]:
-    """Every epoch but the first."""
-    return [begin.event for begin in sorted(reigns.begins, key=lambda begin: begin.epoch)[1:]]
-
-
 def _leaders(reigns: Reigns) -> list[tuple[str, int]]:
     """The node of each reign, in the order of epochs, with the row that proves the epoch."""
     proofs = {begin.epoch: begin.event for begin in reigns.begins}
@@ -349,26 +341,10 @@ def _leaders(reigns: Reigns) -> list[tuple[str, int]]:
     return [(reign.node, proofs[reign.epoch]) for reign in ordered if reign.epoch in proofs]
 
 
-def _leader_moved(history: History, facts: Facts, reigns: Reigns) -> list[int]:
-    return [proof for (before, _), (node, proof) in pairwise(_leaders(reigns)) if node != before]
-
-
 def _leader_returned(history: History, facts: Facts, reigns: Reigns) -> list[int]:
     leaders = _leaders(reigns)
     nodes = [node for node, _ in leaders]
     return [proof for i, (node, proof) in enumerate(leaders) if node in nodes[:i] and node != nodes[i - 1]]
-
-
-def _superseded_claimed(history: History, facts: Facts, reigns: Reigns) -> list[int]:
-    return [sample.index for reign in reigns.reigns for sample in reign.claimed]
-
-
-def _superseded_asked(history: History, facts: Facts, reigns: Reigns) -> list[int]:
-    return [row(request.operation) for request in requests(history, facts, reigns)]
-
-
-def _superseded_refused(history: History, facts: Facts, reigns: Reigns) -> list[int]:
-    return list({row(operation) for operation in find_acts(history, facts, reigns).fenced})
 
 
 def _leader_cut_off(history: History, facts: Facts, reigns: Reigns) -> list[int]:
@@ -432,14 +408,21 @@ def _lease_over(history: History, facts: Facts, reigns: Reigns) -> list[int]:
 _DERIVED: Final[Mapping[str, Callable[[History, Facts, Reigns], Iterable[int]]]] = {
     "faults-at-once": _faults_at_once,
     "leader-cut-off": _leader_cut_off,
-    "leader-moved": _leader_moved,
+    "leader-moved": lambda history, facts, reigns: [
+        proof for (before, _), (node, proof) in pairwise(_leaders(reigns)) if node != before
+    ],
     "leader-returned": _leader_returned,
     "lease-moved": _lease_moved,
     "lease-over": _lease_over,
-    "new-epoch": _new_epochs,
+    # Every epoch but the first.
+    "new-epoch": lambda history, facts, reigns: [
+        begin.event for begin in sorted(reigns.begins, key=lambda begin: begin.epoch)[1:]
+    ],
     "quorum-lost": _quorum_lost,
     "release-changed": _release_changed,
-    "superseded-leader-asked": _superseded_asked,
-    "superseded-leader-claimed": _superseded_claimed,
-    "superseded-leader-refused": _superseded_refused,
+    "superseded-leader-asked": lambda *of: [row(request.operation) for request in requests(*of)],
+    "superseded-leader-claimed": lambda history, facts, reigns: [
+        sample.index for reign in reigns.reigns for sample in reign.claimed
+    ],
+    "superseded-leader-refused": lambda *of: _rows(find_acts(*of).fenced),
 }

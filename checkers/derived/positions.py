@@ -110,40 +110,25 @@ WRITES: Final = frozenset({"write", "cas", "create", "add"})
 LOG_READS: Final = frozenset({"poll", "scan"})
 #: Operations whose stamp is the epoch of a topic partition's leader, not of the cluster's.
 PARTITION_STAMPED: Final = LOG_READS | {"append"}
-#: Reads of metadata: a node's copy of a setting, and whether a name is taken.
-LOOKS: Final = frozenset({"describe", "exists"})
-#: Listening for changes, and reading everything that was changed.
-LISTENS: Final = frozenset({"watch", "next", "entries"})
-#: Reads of all keys that are bound to leases.
-BOUND_LOOKS: Final = frozenset({"look"})
-#: Reads of a group's members, and what its listeners were called with.
-MEMBER_READS: Final = frozenset({"list", "listen"})
 #: Operations that are made as often as something ends or is due, and not at a rate of their own.
 OCCASIONAL: Final = frozenset({"watch", "compact", "join", "leave", "late-commit", "begin", "late-record", "resign"})
-#: What nodes say of the cluster.
-CLUSTER_VIEWS: Final = frozenset({"view"})
-#: What a member of a group asks of its coordinator.
-GROUP_READS: Final = frozenset({"offset-fetch", "beat"})
-#: Reads of partitions that hold transactions, and of how far those have read.
-TRANSACTION_READS: Final = frozenset({"read-committed", "read-uncommitted", "consumed"})
-#: What callers of KIP-30's storage read.
-FETCHES: Final = frozenset({"fetch"})
-#: What nodes know of named logs, and what those hold.
-LOG_LISTS: Final = frozenset({"list-topics", "read-topic"})
 #: Operations that change nothing.
-EFFECT_FREE: Final = (
-    READS
-    | MEMBERS
-    | LOG_READS
-    | LOOKS
-    | LISTENS
-    | BOUND_LOOKS
-    | MEMBER_READS
-    | CLUSTER_VIEWS
-    | GROUP_READS
-    | TRANSACTION_READS
-    | LOG_LISTS
-    | FETCHES
+EFFECT_FREE: Final = frozenset(
+    {
+        *READS,
+        *MEMBERS,
+        *LOG_READS,
+        # A node's copy of a setting, and whether a name is taken; what nodes say of the cluster.
+        *("describe", "exists", "view"),
+        # Listening for changes, and reading everything that was changed; all keys that are bound to leases.
+        *("watch", "next", "entries", "look"),
+        # A group's members, and what its listeners were called with; what a member asks of its coordinator.
+        *("list", "listen", "offset-fetch", "beat"),
+        # Partitions that hold transactions, and how far those have read.
+        *("read-committed", "read-uncommitted", "consumed"),
+        # What nodes know of named logs, and what those hold; what callers of KIP-30's storage read.
+        *("list-topics", "read-topic", "fetch"),
+    }
 )
 #: What counts as having looked again after healing; an id given out then meets those given before, and transactions
 #: only read then.

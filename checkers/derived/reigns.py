@@ -445,9 +445,7 @@ BySubject = Mapping[str, Reigns]
 
 def claims_table(reigns: BySubject) -> Any:
     """Lay out every answer "I lead" (-> CLAIMS)."""
-    own = [(subject, s) for subject, one in reigns.items() for s in one.samples if s.claims is Claim.YES]
-    plain = {c.name: [getattr(s, c.name) for _, s in own] for c in CLAIMS.columns if c.name != "subject"}
-    return CLAIMS.of_columns({"subject": [subject for subject, _ in own], **plain})
+    return CLAIMS.of([s for one in reigns.values() for s in one.samples if s.claims is Claim.YES])
 
 
 def epochs_table(reigns: BySubject) -> Any:

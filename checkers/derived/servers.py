@@ -139,22 +139,9 @@ def away(history: History, from_ns: int, to_ns: int) -> int:
 
 def server_ends_table(history: History) -> Any:
     """Lay out the ends of servers that no fault explains (-> SERVER_ENDS)."""
-    return SERVER_ENDS.of_rows(
-        [
-            {
-                "node": end.node,
-                "incarnation": end.incarnation,
-                "at_ns": end.at_ns,
-                "exit_status": end.status,
-                "signal": signal_of(end.status),
-                "started_ns": end.started_ns,
-                "served_ns": end.served_ns,
-                "away_ns": end.away_ns,
-                "event": end.event,
-            }
-            for end in unexplained_ends(history)
-        ]
-    )
+    ends = unexplained_ends(history)
+    status = [end.status for end in ends]
+    return SERVER_ENDS.of(ends, exit_status=status, signal=list(map(signal_of, status)))
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
@@ -437,19 +424,9 @@ def possibly_stopped(history: History, node: str) -> Intervals:
 def catch_ups_table(history: History) -> Any:
     """How nodes caught up from the main phase on (-> CATCH_UPS): at a cluster's start there is nothing to catch up."""
     since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))
-    return CATCH_UPS.of_rows(
-        [
-            {
-                "node": e.node,
-                "incarnation": e.incarnation,
-                "how": e.change.value,
-                "read_ns": e.time_ns,
-                "event": e.index,
-            }
-            for e in history.of(CatchUpEvent)
-            if e.time_ns >= since_ns
-        ]
-    )
+    own = [e for e in history.of(CatchUpEvent) if e.time_ns >= since_ns]
+    how, read_ns, event = [e.change.value for e in own], [e.time_ns for e in own], [e.index for e in own]
+    return CATCH_UPS.of(own, how=how, read_ns=read_ns, event=event)
 
 
 _QUORUM_OF_SIZE: Final = re.compile(r"(\d+) of (\d+)")

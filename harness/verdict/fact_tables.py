@@ -76,6 +76,10 @@ class FactTable(msgspec.Struct, frozen=True, kw_only=True):
 
         return pa.table({c.name: pa.array(columns[c.name], _arrow(c.kind)) for c in self.columns}, schema=self.schema)
 
+    def of(self, items: Sequence[Any], **given: Sequence[Any]) -> Any:
+        """The Arrow table of these objects: what is not given is the attribute of a column's name."""
+        return self.of_columns({c.name: given.get(c.name) or [getattr(i, c.name) for i in items] for c in self.columns})
+
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         """The Arrow table of these rows, each with all of its columns."""
         return self.of_columns({c.name: [row[c.name] for row in rows] for c in self.columns})

@@ -98,12 +98,8 @@ def _small(number: int) -> int:
     return number
 
 
-def _mutex(layout: _Layout, op: Operation) -> None:
-    layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE)
-
-
-def _owner_mutex(layout: _Layout, op: Operation) -> None:
-    layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE, op.process)
+def _lock(layout: _Layout, op: Operation, number: int = 0) -> None:
+    layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE, number)
 
 
 def _fenced_mutex(layout: _Layout, op: Operation) -> None:
@@ -114,10 +110,6 @@ def _fenced_mutex(layout: _Layout, op: Operation) -> None:
         if isinstance(value, dict):
             value = next(value[name] for name in _TOKENS if name in value)
         layout.add(op, _ACQUIRE, op.process, value)
-
-
-def _semaphore(layout: _Layout, op: Operation) -> None:
-    layout.add(op, _ACQUIRE if op.f == "acquire" else _RELEASE, 1 if op.value is None else op.value)
 
 
 def _queue(layout: _Layout, op: Operation) -> None:
@@ -150,10 +142,10 @@ MODELS: Final[Mapping[str, tuple[str, Callable[[_Layout, Operation], None]]]] = 
     "cas-register": ("register", _register),
     "counter": ("counter", _counter),
     "queue": ("queue", _queue),
-    "mutex": ("mutex", _mutex),
-    "owner-mutex": ("owner-mutex", _owner_mutex),
+    "mutex": ("mutex", _lock),
+    "owner-mutex": ("owner-mutex", lambda layout, op: _lock(layout, op, op.process)),
     "fenced-mutex": ("fenced-mutex", _fenced_mutex),
-    "semaphore": ("semaphore", _semaphore),
+    "semaphore": ("semaphore", lambda layout, op: _lock(layout, op, 1 if op.value is None else op.value)),
     "grow-only-set": ("set", _set),
     "add-remove-set": ("set", _set),
 }
