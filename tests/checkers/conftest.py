@@ -4,6 +4,7 @@ import functools
 import importlib
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from fencepost.harness.history import History
@@ -17,18 +18,19 @@ from tests.report.proof import figures_of, wrong
 @pytest.fixture(autouse=True, scope="package")
 def _every_figure_is_done_again() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for path in registry.CHECKERS.values():
+        for checker, path in registry.CHECKERS.items():
             module, _, name = path.partition(":")
             found = importlib.import_module(module)
-            patch.setattr(found, name, _proven(getattr(found, name)))
+            patch.setattr(found, name, _proven(checker, getattr(found, name)))
         yield
 
 
-def _proven(check: Checker) -> Checker:
+def _proven(name: str, check: Checker) -> Checker:
     @functools.wraps(check)
     def judged(history: History, facts: Facts) -> list[Verdict]:
         verdicts = check(history, facts)
-        said = [why for verdict in verdicts for figure in figures_of(verdict) if (why := wrong(figure, history))]
+        bearing = [msgspec.structs.replace(verdict, checker=name) for verdict in verdicts]
+        said = [why for verdict in bearing for figure in figures_of(verdict) if (why := wrong(figure, history))]
         assert said == [], (
             "a figure names no rows, or others than it was counted or measured from (checkers.derived.evidence)"
         )
