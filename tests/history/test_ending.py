@@ -13,7 +13,6 @@ import pytest
 from fencepost.checkers import coverage
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.contract.system import BaseSystem
 from fencepost.harness.history import (
     DISK_FULL,
     HARNESS_ERROR,
@@ -39,6 +38,7 @@ from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.figures import Traced
+from fencepost.systems.etcd.system import ETCD
 from tests.checkers.build import Tale, facts, ns
 
 PLANNED_NS = ns(30_000)
@@ -281,7 +281,7 @@ def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
         order.append("logs")
         return []
 
-    monkeypatch.setattr(BaseSystem, "read_log", keep_logs if reads_logs else None)
+    monkeypatch.setattr(type(ETCD), "read_log", keep_logs if reads_logs else None)
     monkeypatch.setattr(conclude_module, "_keep_logs", keep_logs)
     result = conclude_run(
         resolved_of(folder),
