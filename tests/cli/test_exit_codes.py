@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import itertools
 import os
 import re
 import signal
@@ -246,9 +247,14 @@ def test_results_on_a_full_disk_are_refused_in_one_line(full_disk: OnDisk, free:
     assert "hint: free some disk space, or give another folder with --results" in said
 
 
-@pytest.mark.parametrize("free", [0, 4 << 10, 8 << 10])
-@pytest.mark.parametrize("verdict", _HISTORIES)
-@pytest.mark.parametrize("more", [(), ("--json",)])
+def _alternating() -> Iterator[ParameterSet]:
+    """Every verdict on every disk, in turns with and without `--json`; the other way where time allows."""
+    for number, (free, verdict) in enumerate(itertools.product((0, 4 << 10, 8 << 10), _HISTORIES)):
+        for turn, more in enumerate(((), ("--json",))):
+            yield pytest.param(free, verdict, more, marks=[pytest.mark.slow] * ((number + turn) % 2))
+
+
+@pytest.mark.parametrize(("free", "verdict", "more"), list(_alternating()))
 def test_a_report_that_a_full_disk_refuses_is_a_failure(
     tmp_path: Path, full_disk: OnDisk, free: int, verdict: ExitCode, more: tuple[str, ...]
 ) -> None:
