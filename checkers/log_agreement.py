@@ -325,7 +325,7 @@ def _never(history: History, effect: _Effect, places: Sequence[tuple[_Log, LogEn
     key, value = effect
     what = f"the value {value!r:.80} of {key}" if value else f"the element {key}"
     steps = [
-        f"{log.node} holds {what} at {shown(entry.offset)}, of epoch {entry.epoch}, up to where its log is committed"
+        f"{log.node} holds {what} at {shown(entry.offset)}, of epoch {entry.epoch}, where its log is committed"
         f"{_between(log, entry.offset)}."
         for log, entry in places
     ]
