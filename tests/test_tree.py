@@ -124,6 +124,8 @@ def test_names_are_nouns_and_verbs() -> None:
 def test_no_word_needs_a_second_reading() -> None:
     wrong: Counter[str] = Counter()
     for path, text in _sources().items():
+        if not ARCHAIC.search(" ".join(text.split())):
+            continue  # To take every file apart takes six seconds.
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
             if token.type in (tokenize.COMMENT, tokenize.STRING):
                 prose = " ".join(token.string.split())
