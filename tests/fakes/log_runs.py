@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from fencepost.checkers import coverage, log
-from fencepost.checkers.log import zombie_leaders
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.system import System
 from fencepost.harness.history import (
@@ -16,6 +14,7 @@ from fencepost.harness.history import (
     History,
 )
 from fencepost.harness.judging.judgement import Judgement, conclude
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Thresholds
@@ -85,7 +84,8 @@ def judge_log(history: History, **given: Any) -> Judgement:
         options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),
     )
-    verdicts = [v for check in (log.check, zombie_leaders.check, coverage.check) for v in check(history, facts)]
+    checkers = map(registry.checker, ("log", "zombie-brokers", "coverage"))
+    verdicts = [v for check in checkers for v in check(history, facts)]
     return conclude(history, facts, tuple(verdicts))
 
 

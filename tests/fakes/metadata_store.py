@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
 from fencepost.harness.history import BeliefEvent, CatchUp, CatchUpEvent, Claim, History, LogEntry
+from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Thresholds, Verdict
-from fencepost.systems.kafka.checkers import metadata
-from fencepost.systems.kafka.checkers.metadata import listeners, snapshots, topic_names
 from fencepost.systems.kafka.protocols import LogPiece, MetadataKind
 from fencepost.systems.kafka.workloads.metadata import MetadataWorkload
 from tests.fakes.playing import play
@@ -258,8 +257,8 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
 
 
 def judge_metadata(history: History) -> list[Verdict]:
-    checks = (metadata.check, topic_names.check, snapshots.check, listeners.check)
-    return [verdict for check in checks for verdict in check(history, FACTS)]
+    checkers = map(registry.checker, ("metadata", "topic-names", "snapshots", "metadata-listeners"))
+    return [verdict for check in checkers for verdict in check(history, FACTS)]
 
 
 async def _observe(quorum: FakeQuorum, recorder: Recorder) -> None:

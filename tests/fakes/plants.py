@@ -8,13 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from fencepost.campaigns.kip import metastore_checker
-from fencepost.checkers import leases, membership
-from fencepost.checkers.elections import elections
 from fencepost.harness.history import History
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Verdict
-from fencepost.systems.kafka.checkers import brokers, groups, producer_ids, topics
-from fencepost.systems.kafka.checkers.metadata import partition_states
 from tests.fakes import (
     catalogue,
     election_store,
@@ -100,19 +96,23 @@ def _watch_judged(history: History, bug: str | None) -> Sequence[Verdict]:
 
 FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     "consumer-groups": (
-        _fake(group_store.BUGS, group_store.run_fake_groups, lambda h: groups.check(h, group_store.FACTS)),
+        _fake(
+            group_store.BUGS,
+            group_store.run_fake_groups,
+            lambda h: registry.checker("consumer-groups")(h, group_store.FACTS),
+        ),
     ),
     "election": (
         _fake(
             election_store.BUGS,
             election_store.run_fake_election,
-            lambda h: elections.check(h, election_store.facts()),
+            lambda h: registry.checker("election")(h, election_store.facts()),
             unkept=_BELIEVED,
         ),
         _fake(
             transaction_broker.BUGS,
             transaction_runs.run_transactions,
-            lambda h: elections.check(h, transaction_runs.facts()),
+            lambda h: registry.checker("election")(h, transaction_runs.facts()),
             unkept=_BELIEVED,
         ),
     ),
@@ -120,12 +120,16 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
         _fake(
             member_store.BUGS,
             member_store.run_fake_groups,
-            lambda h: membership.check(h, member_store.FACTS),
+            lambda h: registry.checker("group-membership")(h, member_store.FACTS),
             # Time ends the membership of a process that cannot be told.
             unkept={"member-told-of-its-end"},
         ),
     ),
-    "lease": (_fake(lease_store.BUGS, lease_store.run_fake_leases, lambda h: leases.check(h, lease_store.facts())),),
+    "lease": (
+        _fake(
+            lease_store.BUGS, lease_store.run_fake_leases, lambda h: registry.checker("lease")(h, lease_store.facts())
+        ),
+    ),
     "list-append": (_fake(list_store.BUGS, list_store.run_fake_lists, list_store.judge_lists),),
     "lock": (_stores("lock"),),
     "log": (_fake(log_broker.BUGS, run_log, lambda h: judge_log(h).verdicts),),
@@ -134,25 +138,33 @@ FAKES: Final[Mapping[str, Sequence[Planted]]] = {
     ),
     "metadata": (_fake(metadata_store.BUGS, metadata_store.run_fake_metadata, metadata_store.judge_metadata),),
     "metastore": (
-        _fake(meta_store.BUGS, meta_store.run_fake_metastore, lambda h: metastore_checker.check(h, meta_store.FACTS)),
+        _fake(
+            meta_store.BUGS, meta_store.run_fake_metastore, lambda h: registry.checker("metastore")(h, meta_store.FACTS)
+        ),
     ),
     "partition-states": (
         _fake(
             partition_store.BUGS,
             partition_store.run_fake_partitions,
-            lambda h: partition_states.check(h, partition_store.FACTS),
+            lambda h: registry.checker("partition-states")(h, partition_store.FACTS),
             unkept={"partition-states-fresh"},
         ),
         Planted(
             bugs=tuple(kept_brokers.BUGS),
             run=kept_brokers.run_fake_brokers,
-            judge=lambda history, bug: brokers.check(history, kept_brokers.FACTS),
+            judge=lambda history, bug: registry.checker("brokers")(history, kept_brokers.FACTS),
         ),
     ),
-    "producer-ids": (_fake(id_store.BUGS, id_store.run_fake_ids, lambda h: producer_ids.check(h, id_store.FACTS)),),
+    "producer-ids": (
+        _fake(id_store.BUGS, id_store.run_fake_ids, lambda h: registry.checker("producer-ids")(h, id_store.FACTS)),
+    ),
     # The interface compares nothing, so no store keeps an update behind it from being lost.
     "storage": (_stores("storage")._replace(unkept=frozenset({"update-loses-none"})),),
-    "topics": (_fake(topic_store.BUGS, topic_store.run_fake_topics, lambda h: topics.check(h, topic_store.FACTS)),),
+    "topics": (
+        _fake(
+            topic_store.BUGS, topic_store.run_fake_topics, lambda h: registry.checker("topics")(h, topic_store.FACTS)
+        ),
+    ),
     "register": (_stores("register"),),
     "set": (_stores("set"),),
     "watch": (

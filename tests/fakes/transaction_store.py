@@ -6,8 +6,8 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import History
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Thresholds, Verdict
-from fencepost.systems.kafka.checkers import log_transactions
 from fencepost.systems.kafka.protocols import Begun, NamedProducer, Piece, Put, TransactionRecord, Transformed
 from fencepost.systems.kafka.workloads.log_transactions import LogTransactions
 from tests.fakes.playing import play
@@ -269,4 +269,4 @@ def run_fake_transactions(bug: str | None, seed: int, options: Mapping[str, Any]
 
 
 def judge_transactions(history: History) -> list[Verdict]:
-    return log_transactions.check(history, FACTS)
+    return registry.checker("log-transactions")(history, FACTS)

@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 
 from msgspec.structs import replace
 
-from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.system import System, WatchKinds
 from fencepost.harness.coordination import WatchMode
 from fencepost.harness.history import History
 from fencepost.harness.judging.judgement import Judgement, conclude
+from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.systems.consul.system import CONSUL
@@ -87,5 +87,6 @@ def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> 
         options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),
     )
-    verdicts = [v for check in (watches.check, coverage.check) for v in check(history, facts)]
+    checkers = map(registry.checker, ("watch", "coverage"))
+    verdicts = [v for check in checkers for v in check(history, facts)]
     return conclude(history, facts, tuple(verdicts))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.elections import elections
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, Reply
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -44,7 +43,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
     options = STRONG if bug in ("unknown-leader", "late-campaign") else None
 
     def judged(seed: int) -> list[Verdict]:
-        verdicts = elections.check(run_fake_election(bug, seed, options), facts(options))
+        verdicts = registry.checker("election")(run_fake_election(bug, seed, options), facts(options))
         return [v for v in verdicts if facts().decides(v.guarantee)]
 
     assert_found_within_ten_seeds(BUGS[bug], judged)
@@ -52,7 +51,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
-    verdicts = elections.check(run_fake_election(None, seed), facts())
+    verdicts = registry.checker("election")(run_fake_election(None, seed), facts())
     believed = only(verdicts, "one-believed-leader")
     # No campaign of this store goes without an answer, and it has no faults.
     untested = [only(verdicts, name) for name in ("unknown-campaign-is-settled", "somebody-leads-again")]
@@ -70,7 +69,7 @@ def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2, 5))
 def test_campaigns_without_an_answer_are_settled_by_a_correct_store(seed: int) -> None:
-    verdicts = elections.check(run_fake_election(None, seed, STRONG), facts(STRONG))
+    verdicts = registry.checker("election")(run_fake_election(None, seed, STRONG), facts(STRONG))
     assert [v.guarantee for v in verdicts if v.validity is Validity.INVALID] == ["one-believed-leader"]
     assert only(verdicts, "unknown-campaign-is-settled").validity is Validity.VALID
 
@@ -78,7 +77,7 @@ def test_campaigns_without_an_answer_are_settled_by_a_correct_store(seed: int) -
 @pytest.mark.parametrize("seed", range(3))
 def test_without_fencing_the_same_store_is_found_to_mix_terms(seed: int) -> None:
     history = run_fake_election(None, seed, {"fencing": "off"})
-    verdicts = elections.check(history, facts(fenced=False))
+    verdicts = registry.checker("election")(history, facts(fenced=False))
     acting = [v for v in verdicts if "old-term-acted" in v.anomalies]
     assert [(v.guarantee, v.validity) for v in acting] == [("one-believed-leader", Validity.INVALID)]
     assert values(acting[0].figures)["superseded_acknowledged"] >= BACKLOG
@@ -87,13 +86,13 @@ def test_without_fencing_the_same_store_is_found_to_mix_terms(seed: int) -> None
 
 def test_strong_observations_of_a_correct_store_are_current_and_plain_ones_lag() -> None:
     strong = run_fake_election(None, 1, {"observe": "strong"})
-    verdict = only(elections.check(strong, facts({"observe": "strong"})), "linearizable")
+    verdict = only(registry.checker("election")(strong, facts({"observe": "strong"})), "linearizable")
     assert (verdict.validity, values(verdict.figures)["observed_behind"]) == (Validity.VALID, 0)
     plain = run_fake_election(None, 1)
-    lagging = only(elections.check(plain, facts()), "session-order")
+    lagging = only(registry.checker("election")(plain, facts()), "session-order")
     assert lagging.validity is Validity.VALID
     assert values(lagging.figures)["observed_behind"] > 0
-    broken = only(elections.check(plain, facts({"observe": "strong"})), "linearizable")
+    broken = only(registry.checker("election")(plain, facts({"observe": "strong"})), "linearizable")
     assert "observed-term-went-back" in broken.anomalies
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers import leases
 from fencepost.checkers.leases import leading
 from fencepost.harness.coordination import Granted, Members, ReadMode, Reply
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
@@ -40,12 +39,14 @@ S = 1_000_000_000
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    assert_found_within_ten_seeds(BUGS[bug], lambda seed: leases.check(run_fake_leases(bug, seed), facts()))
+    assert_found_within_ten_seeds(
+        BUGS[bug], lambda seed: registry.checker("lease")(run_fake_leases(bug, seed), facts())
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=4))
 def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
-    verdicts = leases.check(run_fake_leases(None, seed), facts())
+    verdicts = registry.checker("lease")(run_fake_leases(None, seed), facts())
     for verdict in verdicts:
         if verdict.guarantee != "answered-keep-alive-counts":
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
@@ -58,7 +59,7 @@ def test_correct_leases_pass_and_were_put_to_the_test(seed: int) -> None:
 
 
 def test_a_superseded_leader_that_revokes_is_told_of() -> None:
-    verdict = only(leases.check(run_fake_leases("zombie-revokes", 0), facts()), "live-lease-lives")
+    verdict = only(registry.checker("lease")(run_fake_leases("zombie-revokes", 0), facts()), "live-lease-lives")
     assert values(verdict.figures)["revoked_under_superseded_leader"] == verdict.counts["live-lease-revoked"]
     assert "its own log names" in verdict.reason
     witness = verdict.witnesses[0]

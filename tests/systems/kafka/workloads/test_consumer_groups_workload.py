@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from fencepost.harness.history import Outcome, PhaseName
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Validity
-from fencepost.systems.kafka.checkers import groups
 from tests.fakes.group_store import BUGS, FACTS, NODES, run_fake_groups
 from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.seeds import seeds
@@ -14,12 +14,14 @@ from tests.seeds import seeds
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    assert_found_within_ten_seeds(BUGS[bug], lambda seed: groups.check(run_fake_groups(bug, seed), FACTS))
+    assert_found_within_ten_seeds(
+        BUGS[bug], lambda seed: registry.checker("consumer-groups")(run_fake_groups(bug, seed), FACTS)
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_a_correct_coordinator_passes_and_was_put_to_the_test(seed: int) -> None:
-    for verdict in groups.check(run_fake_groups(None, seed), FACTS):
+    for verdict in registry.checker("consumer-groups")(run_fake_groups(None, seed), FACTS):
         assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
 
 

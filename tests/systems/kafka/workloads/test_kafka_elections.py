@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from fencepost.checkers.elections import elections
 from fencepost.harness.base.options import plain
 from fencepost.harness.history import Outcome
 from fencepost.harness.history.operation import ErrorKind, error_of
@@ -26,7 +25,7 @@ SEEDS = range(10)
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
     def judged(seed: int) -> list[Verdict]:
-        verdicts = elections.check(run_transactions(bug, seed), facts())
+        verdicts = registry.checker("election")(run_transactions(bug, seed), facts())
         return [v for v in verdicts if facts().decides(v.guarantee)]
 
     assert_found_within_ten_seeds(BUGS[bug], judged)
@@ -35,7 +34,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_correct_brokers_pass_and_were_put_to_the_test(seed: int) -> None:
     history = run_transactions(None, seed)
-    verdicts = elections.check(history, facts())
+    verdicts = registry.checker("election")(history, facts())
     for verdict in verdicts:
         if facts().decides(verdict.guarantee):
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
@@ -52,7 +51,7 @@ def test_a_leader_whose_broker_slept_goes_on_and_is_refused_where_its_term_stand
 
 def test_without_fencing_the_same_brokers_are_found_to_mix_terms() -> None:
     history = run_transactions(None, 1, fencing="off")
-    verdicts = elections.check(history, facts(fencing="off"))
+    verdicts = registry.checker("election")(history, facts(fencing="off"))
     mixed = [v for v in verdicts if "old-term-acted" in v.anomalies]
     assert [(v.guarantee, v.validity) for v in mixed] == [("one-believed-leader", Validity.INVALID)]
     assert facts(fencing="off").decides("one-believed-leader")

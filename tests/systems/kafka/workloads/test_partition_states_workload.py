@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 
 from fencepost.harness.history import Outcome, PhaseName
+from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Validity
 from fencepost.systems.kafka.broker_view import broker_view
-from fencepost.systems.kafka.checkers.metadata import partition_states
 from fencepost.systems.kafka.workloads.partition_states import PartitionStatesWorkload
 from tests.fakes.partition_store import BUGS, FACTS, NODES, run_fake_partitions
 from tests.fakes.playing import assert_found_within_ten_seeds
@@ -17,12 +17,14 @@ from tests.seeds import seeds
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    assert_found_within_ten_seeds(BUGS[bug], lambda seed: partition_states.check(run_fake_partitions(bug, seed), FACTS))
+    assert_found_within_ten_seeds(
+        BUGS[bug], lambda seed: registry.checker("partition-states")(run_fake_partitions(bug, seed), FACTS)
+    )
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_correct_brokers_pass_and_were_put_to_the_test(seed: int) -> None:
-    for verdict in partition_states.check(run_fake_partitions(None, seed), FACTS):
+    for verdict in registry.checker("partition-states")(run_fake_partitions(None, seed), FACTS):
         # A broker that is cut off answers by an old copy, in two runs of three; nobody promises that it does not.
         cut = seed % 3 > 0
         if verdict.guarantee == "partition-states-fresh":

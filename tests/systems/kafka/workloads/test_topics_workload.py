@@ -6,8 +6,8 @@ import pytest
 
 from fencepost.harness.generators import PENDING, Context
 from fencepost.harness.history import Outcome, PhaseName
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Validity
-from fencepost.systems.kafka.checkers import topics
 from fencepost.systems.kafka.workloads.topics import _Lives, _Slot
 from tests.fakes.playing import assert_found_within_ten_seeds
 from tests.fakes.topic_store import BUGS, FACTS, NODES, run_fake_topics
@@ -16,12 +16,12 @@ from tests.seeds import seeds
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
-    assert_found_within_ten_seeds(BUGS[bug], lambda seed: topics.check(run_fake_topics(bug, seed), FACTS))
+    assert_found_within_ten_seeds(BUGS[bug], lambda seed: registry.checker("topics")(run_fake_topics(bug, seed), FACTS))
 
 
 @pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_a_correct_store_passes_and_was_put_to_the_test(seed: int) -> None:
-    for verdict in topics.check(run_fake_topics(None, seed), FACTS):
+    for verdict in registry.checker("topics")(run_fake_topics(None, seed), FACTS):
         assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
         assert all(rule.chances for rule in verdict.rules)
 
