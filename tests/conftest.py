@@ -66,12 +66,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByGroup(config, log)
 
 
-def pytest_configure() -> None:
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
     # A million objects of twelve thousand tests stay to the end: to look through them for garbage takes seconds.
     gc.disable()
-
-
-def pytest_collection_finish() -> None:
+    yield
     gc.freeze()
     gc.enable()
 
