@@ -13,6 +13,7 @@ COMMANDS: Final = {
         "Run a night of plans in a given time, or merge shards.",
         "Many runs",
     ),
+    "explore": ("fencepost.campaigns.explore.command", "Run plans near those that reached something new.", "Many runs"),
     "failover": (
         "fencepost.campaigns.failover.command",
         "Measure how long Kafka is without a controller.",

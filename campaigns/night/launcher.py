@@ -112,7 +112,7 @@ class ProcessLauncher:
     def launch(self, cell: NightCell, attempt: RunAttempt) -> ProcessFlight:
         own = self._folder / attempt.folder
         own.mkdir(parents=True, exist_ok=True)
-        plan = with_values(cell.plan, values_of(cell.draws, attempt.seed))
+        plan = with_values(cell.plan, {**values_of(cell.draws, attempt.seed), **attempt.values})
         # The attempt can be run again alone, so it names the plug-ins of the night; its run keeps those that it uses.
         plugins = tuple(dict.fromkeys((*plan.plugins, *offers.plugin_paths())))
         write_plan(msgspec.structs.replace(plan, seed=attempt.seed, plugins=plugins), own / PLAN)

@@ -37,6 +37,8 @@ class RunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     from the night's start, pauses between sessions left out. `check_s` is how long its checkers took. `faults` are
     those that were proven to have taken hold, by kind; 0 for a kind that was only tried. `undecisive` are fingerprints
     of anomalies that do not decide. `mechanisms` are those that the system's runs can meet, with how often it did.
+    `values` are those that a strategy chose in place of the plan's, by dotted key; `origin` is the run whose values
+    they change, 0 for none.
     """
 
     cell: str
@@ -65,6 +67,8 @@ class RunAttempt(msgspec.Struct, frozen=True, kw_only=True):
     faults: dict[str, int] = {}
     mechanisms: dict[str, int] = {}
     report: str = ""
+    values: dict[str, Any] = {}
+    origin: int = 0
 
     @property
     def took_hold(self) -> bool:

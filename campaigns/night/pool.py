@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -76,6 +76,13 @@ class NextRun(msgspec.Struct, frozen=True, kw_only=True):
     past: Past | None = None
 
 
+class RunValues(msgspec.Struct, frozen=True, kw_only=True):
+    """What a strategy chooses for a run: `values` and `origin` as in `RunAttempt`; a `seed` among them is its seed."""
+
+    values: dict[str, Any] = {}
+    origin: int = 0
+
+
 class _InFlight(msgspec.Struct, kw_only=True):
     attempt: RunAttempt
     flight: Flight
@@ -129,11 +136,12 @@ class Pool:
         on_change: Callable[["Pool"], None] = lambda _: None,
         demand: Callable[[WaitingRun], Demand] = lambda _: Demand.NOW,
         more: Callable[["Pool"], NextRun | None] = lambda _: None,
+        choose: Callable[[WaitingRun], RunValues] = lambda _: RunValues(),
     ) -> None:
         self._night, self._plans, self._past = night, dict(plans), dict(past)
         self._cells = {o.cell.id: o.cell for o in night.cells}
         self._launcher, self._append, self._stop, self._on_change = launcher, append, stop, on_change
-        self._demand, self._more = demand, more
+        self._demand, self._more, self._choose = demand, more, choose
         self._clock_s, self._began = clock_s, clock_s()
         self.waiting = sorted(turns)
         self.in_flight: list[_InFlight] = []
@@ -251,16 +259,19 @@ class Pool:
     def _start(self, turn: WaitingRun) -> None:
         cell = self._cells[turn.cell]
         (shard,) = self._night.shards_present
+        chosen = self._choose(turn)
         attempt = RunAttempt(
             cell=cell.id,
             run=turn.run,
             number=turn.number,
-            seed=seed_of(self._night.seed, cell, turn.run),
+            seed=chosen.values.get("seed", seed_of(self._night.seed, cell, turn.run)),
             folder=f"runs/{cell.id}-{turn.run}-{turn.number}",
             shard=shard,
             began_at=utc_stamp(),
             began_s=round(self.spent_s, 3),
             alone=turn.alone,
+            values=chosen.values,
+            origin=chosen.origin,
         )
         self._append(Registered(attempt=attempt))
         flight = self._launcher.launch(cell, attempt)

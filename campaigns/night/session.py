@@ -23,7 +23,7 @@ from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
 from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt
-from fencepost.campaigns.night.pool import Demand, NextRun, Pool, WaitingRun, judged, seed_of, turns_of
+from fencepost.campaigns.night.pool import Demand, NextRun, Pool, RunValues, WaitingRun, judged, seed_of, turns_of
 from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import (
     REGISTER,
@@ -192,9 +192,15 @@ def nothing_more(night: Night, pool: Pool) -> NextRun | None:
     return None
 
 
+def no_values(night: Night, turn: WaitingRun) -> RunValues:
+    """Leave each run what its cell plans."""
+    return RunValues()
+
+
 class InFolder(NamedTuple):
     """What a strategy does in a night's folder: which waiting runs are needed now, who writes the files, which run
-    comes when none waits, what is said of an attempt beside its class, and its sign and class in the progress.
+    comes when none waits, what is said of an attempt beside its class, its sign and class in the progress, and which
+    values a run has.
     """
 
     demand: Callable[[Night, WaitingRun], Demand] = every_run
@@ -202,6 +208,7 @@ class InFolder(NamedTuple):
     more: Callable[[Night, Pool], NextRun | None] = nothing_more
     describe: Callable[[RunAttempt], str] | None = None
     sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
+    choose: Callable[[Night, WaitingRun], RunValues] = no_values
 
 
 class NightSession:
@@ -304,6 +311,7 @@ class NightSession:
             on_change=self._on_change,
             demand=lambda turn: self._strategy.demand(self._night(), turn),
             more=ask,
+            choose=lambda turn: self._strategy.choose(self._night(), turn),
         )
         pool.run()
         night = night_of(self._records)

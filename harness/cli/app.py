@@ -74,7 +74,7 @@ class _Lazy(click.Group):
         for name, (_, about, heading) in every.items():
             formatter.write(f"{'' if heading == above else heading:<{title_width}}  {name:<{width}}  {about}\n")
             above = heading
-        formatter.write("\n`fencepost COMMAND --help` shows the options of a command, and examples.\n")
+        formatter.write("`fencepost COMMAND --help` shows the options of a command, and examples.\n")
 
 
 @click.group(cls=_Lazy, context_settings=_CONTEXT)

@@ -6,13 +6,7 @@ from typing import Any, Final, cast
 
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.system import System
-from fencepost.harness.history import (
-    FaultAction,
-    FaultEvent,
-    FaultOutcome,
-    FaultStage,
-    History,
-)
+from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options

@@ -92,7 +92,7 @@ def run_fake(
     """One run; `faults` of "pause" and "kill" (of the leader), by default those that the bug needs."""
     if faults is None:
         faults = BUGS[bug].faults if bug is not None else ()
-    return _Run(workload, bug, seed, faults, options or {}).go()
+    return FakeRun(workload, bug, seed, faults, options or {}).go()
 
 
 def judge_fake(
@@ -128,7 +128,9 @@ def judge_fake(
     return conclude(history, facts, tuple(verdicts))
 
 
-class _Run:
+class FakeRun:
+    load_s = _MAIN_S
+
     def __init__(
         self, workload: str, bug: str | None, seed: int, faults: tuple[str, ...], options: Mapping[str, Any]
     ) -> None:
@@ -137,13 +139,13 @@ class _Run:
         self.bug, self.seed, self.faults = bug, seed, faults
 
     def go(self) -> History:
-        self.cluster = FakeCluster(seed=self.seed, bug=self.bug)
+        self.cluster = self.made_cluster()
         return play(
             self.workload,
             self._session,
             nodes=list(self.cluster.nodes),
             seed=self.seed,
-            load_s=_MAIN_S,
+            load_s=self.load_s,
             options=self.options,
             begin=self._begin,
             beside=[partial(self._observe, node) for node in self.cluster.nodes.values()],
@@ -151,6 +153,9 @@ class _Run:
             final_s=3.0,
             open_s=0.002,
         )
+
+    def made_cluster(self) -> FakeCluster:
+        return FakeCluster(seed=self.seed, bug=self.bug)
 
     def _session(self, name: str) -> FakeSession:
         node = self.cluster.nodes[name]

@@ -291,11 +291,7 @@ def test_a_run_is_judged_before_its_runner_has_ended_unless_disks_are_read(
         stop=StopRequest(),
         rest=rest,
     )
-    assert [step for step in order if step != "phase"] == [
-        *(["rest", "logs"] if reads_logs else []),
-        "judged",
-        "rest",
-    ]
+    assert [step for step in order if step != "phase"] == [*(["rest", "logs"] if reads_logs else []), "judged", "rest"]
     assert "after the run: a mount is left" in result.warnings
     # What the runner kept last is dropped as well.
     assert result.judgement.validity is Validity.VALID and not archive.exists()

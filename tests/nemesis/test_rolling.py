@@ -18,12 +18,7 @@ from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Skip, View
 from fencepost.harness.faults.overlaps import draw_schedules
-from fencepost.harness.faults.schedule import (
-    ScheduledFault,
-    parse_faults,
-    recorded_entries,
-    versions_needed,
-)
+from fencepost.harness.faults.schedule import ScheduledFault, parse_faults, recorded_entries, versions_needed
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest
 from fencepost.harness.plan import Plan

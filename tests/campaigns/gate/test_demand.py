@@ -13,13 +13,10 @@ from fencepost.campaigns.gate.policy import BudgetMeasure, Policy
 from fencepost.campaigns.gate.requirement import Decision
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import RunAttempt
-from fencepost.campaigns.night.pool import Pool, turns_of
+from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.register import Record, night_of
-from fencepost.campaigns.night.value import by_value
-from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.plan import Phases
 from tests.campaigns.gate.made import TODAY, YESTERDAY, baseline_cell, budget, exception, linearizable, policy
-from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened
+from tests.campaigns.night.made import FINGERPRINT, Clock, PretendedLauncher, cell, document, opened, session
 
 Plays = Callable[[NightCell, RunAttempt], tuple[float, int, dict[str, Any] | None]]
 CUT = cell("c0", required=True, runs=20)
@@ -52,19 +49,7 @@ def play(
         times = {a.folder: {BudgetMeasure.RECOVERY: 100 * (slow if a.cell == "c0" else 1)} for a in ended}
         return GateEvidence(policy=made, night=night, measures=times)
 
-    night = night_of(records, running=True)
-    Pool(
-        night,
-        turns_of(night, by_value(every, {}, {})),
-        plans={each.id: msgspec.structs.replace(each.plan, phases=Phases(watch="1s")) for each in every},
-        past={},
-        launcher=launcher,
-        append=records.append,
-        stop=StopRequest(),
-        clock_s=clock,
-        on_change=on_change,
-        demand=lambda turn: demand_of(evidence(), turn),
-    ).run()
+    session(records, launcher, on_change=on_change, demand=lambda night, turn: demand_of(evidence(), turn))
     final = msgspec.structs.replace(evidence(), night=night_of(records))
     return decide(final), [(name, run) for name, run, _ in launcher.launched], final
 

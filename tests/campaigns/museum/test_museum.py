@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from fencepost.campaigns.museum.documents import document as museum_document
@@ -25,12 +24,19 @@ from fencepost.campaigns.museum.museum import (
 from fencepost.campaigns.night.cells import CheckedCells, NightCell
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.night import Night, RunAttempt
-from fencepost.campaigns.night.pool import Pool, turns_of
-from fencepost.campaigns.night.register import Record, RefusedRun, Resumed, night_of
+from fencepost.campaigns.night.register import Record, RefusedRun, night_of
 from fencepost.harness.base.errors import ExitCode, UsageError
-from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.plan import Phases
-from tests.campaigns.night.made import FINGERPRINT, OTHER, STARTED, Clock, PretendedLauncher, cell, document, opened
+from tests.campaigns.night.made import (
+    FINGERPRINT,
+    OTHER,
+    Clock,
+    Killed,
+    PretendedLauncher,
+    cell,
+    document,
+    opened,
+    session,
+)
 
 ROOT = Path(__file__).parents[3]
 SETTLED = "linearizable"
@@ -85,31 +91,12 @@ class Play:
         return outcomes(self.museum, night or night_of(self.records), self.read)
 
     def run(self, *, killed_after: int | None = None) -> "Play":
-        if len(self.records) > 2:
-            self.records.append(Resumed(at=STARTED, budget_s=3600, jobs=1))
-        night = night_of(self.records, running=True)
-        refused = {each.cell for each in self.records if isinstance(each, RefusedRun)}
-        cells = [o.cell for o in night.cells if o.cell.id not in refused]
-        left = killed_after
-
-        def append(record: Record) -> None:
-            nonlocal left
-            if left == 0:
-                raise KeyboardInterrupt
-            left = None if left is None else left - 1
-            self.records.append(record)
-
-        Pool(
-            night,
-            turns_of(night, cells),
-            plans={c.id: msgspec.structs.replace(c.plan, phases=Phases(watch="1s")) for c in cells},
-            past={},
-            launcher=self.launcher,
-            append=append,
-            stop=StopRequest(),
-            clock_s=self.clock,
-            demand=lambda turn: demand_of(self.museum, self.found(night_of(self.records, running=True)), turn),
-        ).run()
+        session(
+            self.records,
+            self.launcher,
+            killed_after=killed_after,
+            demand=lambda night, turn: demand_of(self.museum, self.found(night), turn),
+        )
         return self
 
 
@@ -183,7 +170,7 @@ def test_a_release_that_this_machine_lacks_is_skipped_with_the_reason_and_not_co
 @pytest.mark.parametrize("records", range(1, 9))
 def test_a_museum_that_was_killed_anywhere_goes_on(records: int) -> None:
     play = Play(museum_of(exhibit("a"), exhibit("b")), shown_at(2))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Killed):
         play.run(killed_after=records)
     play.run()
     assert {each.state for each in play.found()} == {ExhibitState.REPRODUCED}

@@ -3,12 +3,18 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.launcher import Flight, Left
 from fencepost.campaigns.night.night import Night, NightState, RunAttempt
-from fencepost.campaigns.night.register import ClosedNight, EndedRun, Opened, Record, Registered, night_of
+from fencepost.campaigns.night.pool import Demand, Pool, RunValues, WaitingRun, turns_of
+from fencepost.campaigns.night.register import ClosedNight, EndedRun, Opened, Record, Registered, Resumed, night_of
 from fencepost.campaigns.night.run_class import RunClass, RunEvidence
-from fencepost.harness.plan import Plan
+from fencepost.campaigns.night.session import every_run, no_values
+from fencepost.campaigns.night.value import Past, by_value
+from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.plan import Phases, Plan
 
 FINGERPRINT = "example:linearizable:stale-read:change+read"
 OTHER = "example:linearizable:lost-write:change"
@@ -169,3 +175,50 @@ class PretendedLauncher:
 
     def clear(self, attempt: RunAttempt) -> None:
         """It keeps no files."""
+
+
+class Killed(Exception):
+    """The night's process ends here."""
+
+
+def session(
+    records: list[Record],
+    launcher: PretendedLauncher,
+    *,
+    stop: StopRequest | None = None,
+    killed_after: int | None = None,
+    past: dict[str, Past] | None = None,
+    ordered: bool = True,
+    demand: Callable[[Night, WaitingRun], Demand] = every_run,
+    choose: Callable[[Night, WaitingRun], RunValues] = no_values,
+    on_change: Callable[[Pool], None] = lambda _: None,
+) -> Night:
+    """Carry out what a register has left to do, in its order unless `ordered`; it is killed after so many records."""
+    resumed = any(isinstance(record, Registered) for record in records)
+    if resumed:
+        records.append(Resumed(at=STARTED, budget_s=night_of(records).budget_s, jobs=night_of(records).jobs))
+    made = night_of(records, running=not resumed)
+    left = killed_after
+
+    def append(record: Record) -> None:
+        nonlocal left
+        if left == 0:
+            raise Killed
+        left = None if left is None else left - 1
+        records.append(record)
+
+    cells = [o.cell for o in made.cells]
+    Pool(
+        made,
+        turns_of(made, by_value(cells, past or {}, {}) if ordered else cells),
+        plans={c.id: msgspec.structs.replace(c.plan, phases=Phases(watch="1s")) for c in cells},
+        past=past or {},
+        launcher=launcher,
+        append=append,
+        stop=stop or StopRequest(),
+        clock_s=launcher.clock,
+        on_change=on_change,
+        demand=lambda turn: demand(night_of(records, running=True), turn),
+        choose=lambda turn: choose(night_of(records, running=True), turn),
+    ).run()
+    return night_of(records)

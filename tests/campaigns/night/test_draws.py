@@ -108,6 +108,8 @@ def test_the_plan_of_a_run_has_what_its_seed_draws(tmp_path: Path, monkeypatch: 
     assert [plan["seed"] for plan in plans] == list(range(1, 30))
     assert plans[0]["nodes"] == values_of(cell.draws, 1)["nodes"]
     assert (tmp_path / runs[0].folder / PLAN).is_file()
+    ProcessLauncher(tmp_path).launch(cell, msgspec.structs.replace(runs[0], values={"nodes": 7, "quiet": "9s"}))
+    assert (plans[-1]["nodes"], plans[-1]["quiet"]) == (7, "9s")
 
 
 def test_the_page_says_what_a_run_drew_and_the_register_keeps_it(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What goes wrong in a night: its first line names each kind, and only what has a verdict is said to be tested."""
 
+import contextlib
 import datetime
 import random
 import re
@@ -16,21 +17,20 @@ from fencepost.campaigns.night.documents import write_documents
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.night import Night, NightState, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
-from fencepost.campaigns.night.pool import Pool, turns_of
+from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.register import ClosedNight, Record, RefusedRun, Registered, night_of
 from fencepost.campaigns.night.run_class import RunClass, RunEvidence, classify
 from fencepost.campaigns.night.telling import counted, spent
 from fencepost.campaigns.night.value import Past, past_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.quantities import lasting
-from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.plan import Phases
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.run_folder import RESERVE
 from tests.campaigns.night.made import (
     FINGERPRINT,
     STARTED,
     Clock,
+    Killed,
     PretendedLauncher,
     attempt,
     caught,
@@ -38,6 +38,7 @@ from tests.campaigns.night.made import (
     document,
     night,
     opened,
+    session,
 )
 
 TODAY = datetime.date(2026, 11, 23)
@@ -167,10 +168,6 @@ def test_lost_attempts_are_not_counted_as_runs_nor_as_times() -> None:
     assert (past_of(attempts)["c0"].seconds, past_of(attempts)["c0"].last_s) == (40.0, 40.0)
 
 
-class Killed(Exception):
-    """The night's process is gone."""
-
-
 def carried_out(
     cells: list[NightCell],
     seconds: dict[str, float],
@@ -193,22 +190,8 @@ def carried_out(
         if killed_at_s is not None and clock.now >= killed_at_s:
             raise Killed
 
-    made = night_of(records, running=True)
-    pool = Pool(
-        made,
-        turns_of(made, cells),
-        plans={c.id: msgspec.structs.replace(c.plan, phases=Phases(watch="1s")) for c in cells},
-        past=past or {},
-        launcher=PretendedLauncher(clock, plays),
-        append=records.append,
-        stop=StopRequest(),
-        clock_s=clock,
-        on_change=on_change,
-    )
-    try:
-        pool.run()
-    except Killed:
-        assert killed_at_s is not None
+    with contextlib.suppress(Killed):
+        session(records, PretendedLauncher(clock, plays), past=past, ordered=False, on_change=on_change)
     return night_of(records), clock
 
 

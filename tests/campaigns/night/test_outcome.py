@@ -78,15 +78,6 @@ def test_a_canary_that_shows_something_else_was_not_caught() -> None:
     assert "showed lost-write, not stale-read" in result.reasons[0].text
 
 
-def test_a_no_op_nemesis_leaves_cells_without_coverage() -> None:
-    """What the coverage checker says of a run whose faults did not take hold is unknown, and so is the night."""
-    said = document("unknown", cause="no-exposure")
-    classed = classify(RunEvidence(exit_code=2, document=said), cell("c0"), 0, (), TODAY)
-    assert classed.run_class is RunClass.UNKNOWN_COVERAGE
-    result = outcome(plain_night(classed.run_class, classed.run_class, required=False))
-    assert {r.cause for r in result.reasons} == {NightCause.CELL, NightCause.NOTHING_TESTED}
-
-
 def test_an_expired_known_issue_is_red_though_nothing_showed_it() -> None:
     yesterday = TODAY - datetime.timedelta(days=1)
     assert outcome(plain_night(RunClass.VALID, known_issues=(issue(TODAY),))).is_green
@@ -100,14 +91,6 @@ def test_a_second_fingerprint_behind_a_known_one_is_a_violation() -> None:
     both = classify(RunEvidence(exit_code=1, document=said), cell("c0"), 0, (issue(),), TODAY)
     assert (both.run_class, both.known) == (RunClass.INVALID, (FINGERPRINT,))
     assert OTHER in both.reason
-    one = classify(
-        RunEvidence(exit_code=1, document=document("invalid", fingerprints=[FINGERPRINT])),
-        cell("c0"),
-        0,
-        (issue(),),
-        TODAY,
-    )
-    assert one.run_class is RunClass.KNOWN
 
 
 def test_a_shard_that_is_missing_is_red() -> None:

@@ -5,70 +5,35 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import Night, NightState, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
-from fencepost.campaigns.night.pool import Pool, seed_of, turns_of
-from fencepost.campaigns.night.register import Record, Resumed, night_of
+from fencepost.campaigns.night.pool import seed_of
+from fencepost.campaigns.night.register import Record
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.value import Past, Value, by_value, past_of, value_of
+from fencepost.campaigns.night.value import Value, by_value, past_of, value_of
 from fencepost.harness.base.signals import StopRequest
-from tests.campaigns.night.made import STARTED, Clock, PretendedLauncher, attempt, caught, cell, document, opened
+from tests.campaigns.night.made import (
+    Clock,
+    Killed,
+    PretendedLauncher,
+    attempt,
+    caught,
+    cell,
+    document,
+    opened,
+    session,
+)
 
 Plays = Callable[[NightCell, RunAttempt], tuple[float, int, dict[str, Any] | None]]
-
-
-class Killed(Exception):
-    """The night's process ends here."""
 
 
 def always_valid(cell: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any] | None]:
     if cell.canary:
         return 10, 1, document("invalid", fingerprints=["example:linearizable:stale-read:change+read"])
     return 10, 0, document()
-
-
-def session(
-    records: list[Record],
-    launcher: PretendedLauncher,
-    *,
-    stop: StopRequest | None = None,
-    killed_after: int | None = None,
-    past: dict[str, Past] | None = None,
-) -> Night:
-    """Carry out what a register has left to do; `killed_after` so many records the process is gone."""
-    resumed = len(records) > 1
-    if resumed:
-        records.append(Resumed(at=STARTED, budget_s=night_of(records).budget_s, jobs=night_of(records).jobs))
-    made = night_of(records, running=not resumed)
-    left = killed_after
-
-    def append(record: Record) -> None:
-        nonlocal left
-        if left == 0:
-            raise Killed
-        left = None if left is None else left - 1
-        records.append(record)
-
-    cells = [o.cell for o in made.cells]
-    pool = Pool(
-        made,
-        turns_of(made, by_value(cells, past or {}, {})),
-        plans={
-            c.id: msgspec.structs.replace(c.plan, phases=msgspec.structs.replace(c.plan.phases, watch="1s"))
-            for c in cells
-        },
-        past=past or {},
-        launcher=launcher,
-        append=append,
-        stop=stop or StopRequest(),
-        clock_s=launcher.clock,
-    )
-    pool.run()
-    return night_of(records)
 
 
 def play(cells: Sequence[NightCell], plays: Plays = always_valid, **fields: Any) -> tuple[Night, PretendedLauncher]:

@@ -3,7 +3,6 @@
 What is wrong is the only reason why a night is red, and a night with nothing wrong is green.
 """
 
-import contextlib
 import datetime
 import random
 from enum import StrEnum
@@ -11,18 +10,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pytest
 
 from fencepost.campaigns.night.cells import NightCell, shard_of
 from fencepost.campaigns.night.merge import merged_night
-from fencepost.campaigns.night.night import Night, RunAttempt
+from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import NightCause, outcome
-from fencepost.campaigns.night.pool import Pool, turns_of
-from fencepost.campaigns.night.register import Record, night_of
-from fencepost.campaigns.night.value import by_value
-from fencepost.harness.base.signals import StopRequest
+from fencepost.campaigns.night.register import EndedRun, Record, night_of
 from fencepost.harness.findings.known_issues import TrackedIssue
-from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened
+from tests.campaigns.night.made import FINGERPRINT, OTHER, Clock, PretendedLauncher, cell, document, opened, session
 
 TODAY = datetime.date(2026, 11, 23)
 NIGHTS = 10_000
@@ -60,10 +55,6 @@ REASONS = {
 }
 
 
-class Killed(Exception):
-    """The night's process is gone."""
-
-
 class Scene(NamedTuple):
     """A night to be played: cells, what is wrong, the cell that it is wrong with, and the known issue in force."""
 
@@ -82,7 +73,8 @@ def drawn(rng: random.Random) -> Scene:
     cells += [cell(f"c{n}", required=rng.random() < 0.4, runs=rng.choice([1, 1, 2])) for n in range(rng.randint(2, 4))]
     victim, showing = rng.sample([c.id for c in cells[1:]], 2)
     if wrong is Wrong.TOO_LITTLE_TIME:
-        cells = [msgspec.structs.replace(c, required=True) if c.id == victim else c for c in cells]
+        long = msgspec.structs.replace(cells[0].plan, time_limit="3h")
+        cells = [msgspec.structs.replace(c, required=True, plan=long) if c.id == victim else c for c in cells]
     versions = ("0.1.0",) if rng.random() < 0.5 else ()
     issue = TrackedIssue(
         fingerprint=FINGERPRINT,
@@ -91,15 +83,8 @@ def drawn(rng: random.Random) -> Scene:
         expires=TODAY - datetime.timedelta(days=1) if wrong is Wrong.EXPIRED_ISSUE else TODAY,
         versions=("9.9",) if wrong is Wrong.OTHER_VERSION else versions,
     )
-    return Scene(
-        cells,
-        wrong,
-        victim,
-        showing,
-        issue,
-        2 if wrong is Wrong.LOST_SHARD else rng.choice([1, 2]),
-        rng.choice([1, 2, 3]),
-    )
+    shards = 2 if wrong is Wrong.LOST_SHARD else rng.choice([1, 2])
+    return Scene(cells, wrong, victim, showing, issue, shards, rng.choice([1, 2, 3]))
 
 
 def verdict_of(scene: Scene, cell: NightCell) -> tuple[float, int, dict[str, Any] | None]:
@@ -131,36 +116,10 @@ def play(scene: Scene, shard: int) -> Night:
         opened(own, shard=shard, shards=scene.shards, jobs=scene.jobs, budget_s=9e3, known_issues=(scene.issue,))
     ]
 
-    def append(record: Record) -> None:
-        if scene.wrong is Wrong.KILLED and record.__class__.__name__ == "Closed":
-            raise Killed
-        if scene.wrong is Wrong.KILLED and getattr(record, "attempt", None) is not None:
-            attempt: RunAttempt = record.attempt  # type: ignore[union-attr]
-            if attempt.cell == scene.victim and attempt.run_class is not None:
-                return  # the line that the kill cost
-        records.append(record)
-
-    clock = Clock()
-    launcher = PretendedLauncher(clock, lambda cell, attempt: verdict_of(scene, cell), step_s=5)
-    made = night_of(records, running=True)
-    plans = {
-        c.id: msgspec.structs.replace(c.plan, phases=msgspec.structs.replace(c.plan.phases, watch="1s")) for c in own
-    }
-    if scene.wrong is Wrong.TOO_LITTLE_TIME and scene.victim in plans:
-        plans[scene.victim] = msgspec.structs.replace(plans[scene.victim], time_limit="3h")
-    pool = Pool(
-        made,
-        turns_of(made, by_value(own, {}, {})),
-        plans=plans,
-        past={},
-        launcher=launcher,
-        append=append,
-        stop=StopRequest(),
-        clock_s=clock,
-    )
-    with contextlib.suppress(Killed):
-        pool.run()
-    return night_of(records)
+    session(records, PretendedLauncher(Clock(), lambda cell, attempt: verdict_of(scene, cell), step_s=5))
+    # The line that a kill cost.
+    lost = scene.victim if scene.wrong is Wrong.KILLED else None
+    return night_of(r for r in records if not (isinstance(r, EndedRun) and r.attempt.cell == lost))
 
 
 def test_a_night_is_red_for_what_is_wrong_with_it_and_for_nothing_else() -> None:
@@ -188,8 +147,4 @@ def test_a_night_is_red_for_what_is_wrong_with_it_and_for_nothing_else() -> None
         assert ("nothing was tested" in result.sentence) is not is_tested, (number, scene, result)
         seen[scene.wrong] += 1
     assert min(seen.values()) > NIGHTS // 20, seen
-
-
-@pytest.mark.parametrize("wrong", list(Wrong))
-def test_every_wrong_night_has_a_reason_of_its_own(wrong: Wrong) -> None:
-    assert bool(REASONS[wrong]) is (wrong is not Wrong.NOTHING)
+    assert [wrong for wrong, reasons in REASONS.items() if not reasons] == [Wrong.NOTHING]

@@ -17,10 +17,7 @@ from fencepost.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
-from tests.runtime.conformance.kinds import (
-    DIAL_OF_A_DEAD_NODE,
-    HAS_STREAMS,
-)
+from tests.runtime.conformance.kinds import DIAL_OF_A_DEAD_NODE, HAS_STREAMS
 from tests.runtime.conformance.stage import STAY
 from tests.runtime.links.exact_probe import probe_exactly
 

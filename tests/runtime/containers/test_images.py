@@ -19,14 +19,7 @@ from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import maven
 from fencepost.harness.runtime.containers import images
-from fencepost.harness.runtime.containers.images import (
-    folder,
-    machine,
-    parts,
-    plans,
-    recipes,
-    refusals,
-)
+from fencepost.harness.runtime.containers.images import folder, machine, parts, plans, recipes, refusals
 from fencepost.harness.runtime.containers.images.parts import Part
 from fencepost.systems.kafka.server import versions
 

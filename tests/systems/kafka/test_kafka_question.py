@@ -11,12 +11,7 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
-from fencepost.systems.kafka.client.question import (
-    PROBE_TOPIC,
-    ControllerQuestion,
-    QuorumQuestion,
-    ViewQuestion,
-)
+from fencepost.systems.kafka.client.question import PROBE_TOPIC, ControllerQuestion, QuorumQuestion, ViewQuestion
 from fencepost.systems.kafka.server.log_lines import BEGINS, Layer, RoleChange, read_role_change
 from fencepost.systems.kafka.wire.connection import KafkaConnection
 from tests.fakes.kafka_broker import (

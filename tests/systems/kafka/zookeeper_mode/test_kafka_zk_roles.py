@@ -10,12 +10,7 @@ import pytest
 from fencepost.harness.contract.system import Answer
 from fencepost.harness.coordination import Definite
 from fencepost.harness.history import Claim
-from fencepost.systems.kafka.zookeeper_mode.question import (
-    DatedQuestion,
-    ZnodeQuestion,
-    dated_controller,
-    dated_view,
-)
+from fencepost.systems.kafka.zookeeper_mode.question import DatedQuestion, ZnodeQuestion, dated_controller, dated_view
 from fencepost.systems.kafka.zookeeper_mode.role_log import Role, RoleLog, after
 from fencepost.systems.zookeeper.wire.jute import Stat
 from fencepost.systems.zookeeper.wire.session import ZooKeeperSession

@@ -1,0 +1,99 @@
+"""`fencepost explore`: runs whose plans follow what earlier ones reached first, within a budget."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.explore.corpus import FRESH_SHARE
+from fencepost.campaigns.explore.exploration import (
+    NAME,
+    PAGE,
+    Exploration,
+    document,
+    exit_code,
+    read_start,
+    violations,
+    write,
+)
+from fencepost.campaigns.explore.features import FeatureFiles
+from fencepost.campaigns.explore.space import space_of
+from fencepost.campaigns.night.cells import CheckedCells
+from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.session import InFolder
+from fencepost.campaigns.night.telling import finding_lines, from_here
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.progress import shorten
+
+EXAMPLES = (
+    HelpExample("fencepost explore plan.toml --budget 1h", "Plans around this one, for an hour"),
+    HelpExample(
+        "fencepost explore docs/how-to/nightly.toml --cell 'etcd: broad' --stop-at-first",
+        "Around a cell of a campaign, until a guarantee is broken",
+    ),
+    HelpExample("fencepost explore plan.toml --resume", "Go on where an exploration was stopped or killed"),
+)
+
+
+@click.command("explore", cls=Documented, examples=EXAMPLES)
+@click.argument("start", type=PathValue(), metavar="PLAN | CAMPAIGN")
+@click.option("--cell", default="", metavar="NAME", help="The cell of a campaign, by its name or id.")
+@click.option("--stop-at-first", is_flag=True, help="Begin no run after the first violation.")
+@click.option(
+    "--fresh-share",
+    type=click.FloatRange(0, 1),
+    default=FRESH_SHARE,
+    show_default=True,
+    metavar="SHARE",
+    help="Share of the runs whose plans are drawn, whatever others reached; 1: all of them.",
+)
+@night_options("exploration of the same plan")
+def command(
+    start: Path, cell: str, stop_at_first: bool, fresh_share: float, resume: bool, as_json: bool, **flags: Any
+) -> int:
+    """Run plans near those that reached something new.
+
+    The first plans are drawn around the given one: its seed, load, quiet time and faults. Then most are changes of a
+    plan that reached something first: a mechanism, a rule of a guarantee that had a chance, two effects at once, a
+    sequence of leaders. The page lists all that was met, by which run first, and what never was.
+
+    Exits 0 when no guarantee was broken, 1 for a violation, 2 when nothing was decided or a run was lost or failed,
+    130 stopped twice, 254 refused before the start.
+    """
+    again = ["explore", str(start), *["--cell", cell] * bool(cell), *["--stop-at-first"] * stop_at_first]
+    again += ["--fresh-share", str(fresh_share)] * (fresh_share != FRESH_SHARE)
+    wishes = wishes_of(again, **flags)
+    begin = read_start(start, cell, 1 + int(wishes.budget_s))
+    space = space_of(begin.checked, begin.draws)
+    exploration = Exploration(space, stop_at_first=stop_at_first, fresh_share=fresh_share)
+
+    def opened(folder: Path, say: object) -> InFolder:
+        exploration.read = FeatureFiles(folder)
+        return InFolder(exploration.demand, partial(write, exploration), choose=exploration.choose)
+
+    once = msgspec.structs.replace(begin.cell, runs=1)
+    strategy = NightStrategy(
+        name=begin.cell.name,
+        campaign=Campaign.of_cells(f"{NAME}-{begin.cell.id}", [begin.cell.id]),
+        checked=CheckedCells(cells=(once,), plans={once.id: begin.checked}, impossible=()),
+        cells=(begin.cell,),
+        page=PAGE,
+        opened=opened,
+    )
+    folder, night = carry_out(strategy, wishes, resume=resume)
+    made = document(night, exploration)
+    if as_json:
+        sys.stdout.write(json.dumps(made, indent=2, default=str) + "\n")
+    else:
+        for attempt in violations(night):
+            click.echo(f"  ✗ run {attempt.run}: {attempt.reason}")
+            for line in finding_lines(attempt, from_here(folder)):
+                click.echo(f"      {line}")
+        click.echo(f"{made['sentence']}.")
+    click.echo(f"page: {shorten(str(folder / PAGE))}", err=True)
+    return int(exit_code(night))
