@@ -92,7 +92,7 @@ soak-kafka: setup  ## a controller cut from its quorum, ten times each on the re
 	@$(PY) -m tests.runs.soak soak-kafka
 
 failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/reference/
-	@$(PY) -m tests.systems.kafka.failover_curve
+	@$(PY) -m bench.failover_curve
 
 soak-plants: setup  ## ten thousand runs of correct stores in memory, none of which may be accused (RUNS= of each fake)
 	@$(PY) -m tests.runs.plant_soak $(RUNS)

@@ -24,7 +24,7 @@ from fencepost.harness.cli import main
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.systems.kafka.protocols import MetadataNeeds
 from fencepost.systems.kafka.server.options import KraftOptions
-from tests.systems.kafka.failover_curve import section
+from bench.failover_curve import section
 
 S = 1_000_000_000
 

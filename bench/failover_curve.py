@@ -2,7 +2,7 @@
 
 At most an hour, on an idle machine.
 
-`python -m tests.systems.kafka.failover_curve FOLDER` puts there what a `fencepost failover` has measured before.
+`python -m bench.failover_curve FOLDER` puts there what a `fencepost failover` has measured before.
 """
 
 import json
@@ -17,7 +17,7 @@ from fencepost.campaigns.failover.figures import Curve, read_document, table
 from fencepost.campaigns.failover.picture import standing_alone
 from fencepost.campaigns.night.session import NIGHTS
 
-DOCUMENT: Final = Path(__file__).resolve().parents[2] / "docs" / "reference" / "benchmarks.md"
+DOCUMENT: Final = Path(__file__).resolve().parents[1] / "docs" / "reference" / "benchmarks.md"
 PICTURE: Final = "failover.svg"
 _BEGIN: Final = "<!-- failover -->\n"
 _END: Final = "<!-- /failover -->"
