@@ -11,6 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from bench.failover_curve import section
 from fencepost.campaigns.failover.curve import CurveMaking, failover_of, longest_gap_ns, plan_of, sign_of
 from fencepost.campaigns.failover.figures import Curve, FailoverSample, document, read_document, seconds, table
 from fencepost.campaigns.failover.growth import fit
@@ -24,7 +25,6 @@ from fencepost.harness.cli import main
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.systems.kafka.protocols import MetadataNeeds
 from fencepost.systems.kafka.server.options import KraftOptions
-from bench.failover_curve import section
 
 S = 1_000_000_000
 
