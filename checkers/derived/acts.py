@@ -476,6 +476,8 @@ def _none_reached(all_of: Sequence[Request], changes: Sequence[Request], reached
     """Say why no rule about changes had a chance; empty if a change reached a superseded leader."""
     if reached:
         return ""
+    if len(changes) == 1:
+        return "the change that was sent to a superseded leader did not reach it"
     if changes:
         return f"none of {len(changes)} changes that were sent to a superseded leader reached it"
     return "only reads were sent to a superseded leader" if all_of else "nothing was sent to a superseded leader"
