@@ -221,6 +221,10 @@ def _short_of_replicas(log: _Log, bug: str | None, epochs: dict[str, int]) -> No
 def _end_b3(tale: Tale, log: _Log, bug: str | None, epochs: dict[str, int], late_ms: int) -> None:
     at_ms = _STOP_MS + late_ms
     logged(tale, "b3", Logged.STOPPING, at_ms, source="log")
+    # Of a topic that was removed nothing is left to lead.
+    log.add("topic", topic_id="g", name="gone")
+    log.add("partition", topic_id="g", partition_id=0, leader=6, isr=[4, 6], replicas=[4, 6], partition_epoch=0)
+    log.add("remove-topic", topic_id="g")
     log.change(6, epochs["b3"], in_controlled_shutdown=1)
     if bug != "left-as-leader":
         log.lead(2, 4, [4, 5])

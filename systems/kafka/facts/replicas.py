@@ -111,6 +111,10 @@ class Partitions:
         fields = entry.fields
         if entry.type in ("topic", "copied-topic"):
             self._names[str(fields.get("topic_id", ""))] = str(fields.get("name", ""))
+        elif entry.type == "remove-topic":
+            gone = self._names.get(topic_id := str(fields.get("topic_id", "")), topic_id)
+            for place in [place for place in self.known if place[0] == gone]:
+                del self.known[place]
         elif entry.type == "clear-elr":
             for (topic, number), before in self.known.items():
                 if fields.get("topic_name", "") in ("", topic):
