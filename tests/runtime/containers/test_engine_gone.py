@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -51,13 +50,11 @@ def test_engine_goes_away(
             with pytest.raises(HarnessError, match="the container engine stopped answering"):
                 await asyncio.wait_for(it.nodes["n1"].kill(), 1.0)
 
-    began = time.monotonic()
+    # A wait without a deadline has no end here: the time that every test has ends it.
     try:
         with pytest.raises(HarnessError, match="could be removed") as left:
             asyncio.run(run())
         assert f"docker ps -aq --filter label=org.fencepost.run={run_id}" in (left.value.hint or "")
-        # Seconds where nothing else runs; each wait that had no deadline would be one without end.
-        assert time.monotonic() - began < 90
         # The note names an engine that is gone: the run's own sweep says so, and hangs neither.
         if how == "cut":
             (said,) = CONTAINERS.sweep(tmp_path)
