@@ -5,8 +5,10 @@ the voters for the whole run, unless the plan says otherwise. The run's seed dec
 `files=` is damaged, and where. The proof names the file, the place, and the hashes before and after; the detail
 `damaged` lists the files, as "node:path".
 
-Healing looks at what the server did with the damaged file. If the server refused it and ended, the files are put back
-as they were. If the server serves with it, the file is the server's own by now and stays.
+Healing looks at what the server did with the damaged file. If the server refused it, the files are put back as they
+were: it ended and had never served, or it neither serves nor ends and has written nothing (Consul tries again for
+ever). If the server served with it, the file is the server's own by now and stays: what it wrote since may be counted
+on by others.
 """
 
 import asyncio
@@ -90,7 +92,8 @@ class DamageFiles(FaultKind):
         missing: list[str] = []
         for node in nodes:
             copy = TreeCopy(node.place.data)
-            act.undo(partial(_settle, node, copy, act))
+            left: dict[str, str] = {}
+            act.undo(partial(_settle, node, copy, left, act))
             await asyncio.to_thread(copy.take_all)
             draw = random.Random(f"{act.resolved.seed}/{node.name}")
             change = await asyncio.to_thread(damage, node.place.data, act.options(DamageOptions), draw)
@@ -99,6 +102,7 @@ class DamageFiles(FaultKind):
             else:
                 texts.append(f"{node.name}: {change}")
                 harmed.append(f"{node.name}:{change.partition(': ')[0]}")
+            left |= await asyncio.to_thread(tree_hashes, node.place.data)
         for node in nodes:
             await node.start()
         details = {"damaged": ", ".join(harmed)}
@@ -110,19 +114,34 @@ class DamageFiles(FaultKind):
         return await started_again(act.nodes)
 
 
-async def _settle(node: Node, copy: TreeCopy, act: Act) -> str:
-    """Put the files back if the server refused them. The copy is kept until then, for the next attempt."""
+async def _settle(node: Node, copy: TreeCopy, left: Mapping[str, str], act: Act) -> str:
+    """Put the files back if the server refused them. The copy is kept until then, for the next attempt.
+
+    Args:
+        left: the hashes of all files as the damage left them.
+    """
     serves = await _settled(node, act.cluster)
-    if node.state is NodeState.DEAD:
+    served = serves or node.name not in act.cluster.view().unready
+    did = "ended"
+    if node.state is not NodeState.DEAD and not served and await _is_untouched(node, left):
+        did = "wrote nothing, and was ended"
+        await node.kill()
+        if not await _is_untouched(node, left):
+            await node.start()
+    if node.state is NodeState.DEAD and not served:
         if not await asyncio.to_thread(_put_back, node, copy):
             raise NotUndone(f"{node.name}: its files are not what they were")
-        text = f"{node.name} had refused its files and ended; they are as before"
-    elif serves:
-        text = f"{node.name} serves on its damaged files, which stay"
+        text = f"{node.name} had refused its files and {did}; they are as before"
+    elif served:
+        text = f"{node.name} {'serves' if serves else 'served'} on its damaged files, which stay"
     else:
         raise NotUndone(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
     copy.close()
     return text
+
+
+async def _is_untouched(node: Node, left: Mapping[str, str]) -> bool:
+    return await asyncio.to_thread(tree_hashes, node.place.data) == left
 
 
 async def _settled(node: Node, cluster: Cluster) -> bool:

@@ -26,6 +26,7 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.trace_log import read_log
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
+from fencepost.nemesis.disk import damage
 from fencepost.nemesis.disk.power_loss import PowerLoss
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -484,24 +485,40 @@ def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("nothing")
-def test_damage_that_a_server_refuses_is_undone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "unready", "said"),
+    [
+        ("refuse", {"n1"}, "had refused its files and ended; they are as before"),
+        ("hang", {"n1"}, "had refused its files and wrote nothing, and was ended; they are as before"),
+        # What it acknowledged since must not be taken from it.
+        ("refuse", set(), "served on its damaged files, which stay"),
+        ("sync", {"n1"}, "neither serves on its damaged files nor ended"),
+    ],
+)
+def test_damage_that_a_server_refuses_is_undone(
+    mode: str, unready: set[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(damage, "_SETTLED_S", 1.0)
+
     async def play() -> None:
         async with Writers(tmp_path, "sync") as runtime:
             (n1,) = runtime.writers
+            await n1.writes()
             await n1.kill()
             before = (n1.data / "log").read_bytes()
-            await n1.start()
-            await n1.kill()
-            n1.mode = "refuse"
-            fault, found, proof = await inject("damage:n1:kind=truncate", runtime)
+            n1.mode = mode
+            fault, found, proof = await inject("damage:n1", runtime)
             assert proof.outcome is FaultOutcome.INSTALLED
+            if mode == "refuse":
+                await n1.kill()
+            elif mode == "sync":
+                await n1.writes()
             n1.mode = "sync"
-            await n1.kill()
-            healed = await acting.heal(fault, 7, found, cluster_of(runtime))
-            assert healed.outcome is FaultOutcome.HEALED, healed.text
-            assert "had refused its files" in healed.text
+            view = View(nodes=("n1",), leader=None, epoch=None, unready=frozenset(unready))
+            healed = await acting.heal(fault, 7, found, cluster_of(runtime, view=lambda: view))
+            assert said in healed.text
             await n1.writes()
-            assert (n1.data / "log").read_bytes().startswith(before)
+            assert (n1.data / "log").read_bytes().startswith(before) is ("as before" in said)
 
     asyncio.run(play())
 
