@@ -402,10 +402,7 @@ def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
 
 @pytest.mark.parametrize(
     ("mute", "lagging", "why"),
-    [
-        ({"n3"}, set(), "n3 gave no list (timeout: no answer)"),
-        (set(), {"n2"}, "n2 lists n1, n2"),
-    ],
+    [({"n3"}, set(), "n3 gave no list (timeout: no answer)"), (set(), {"n2"}, "n2 lists n1, n2")],
 )
 def test_a_member_that_not_all_list_or_that_does_not_tell_is_not_back(
     mute: set[str], lagging: set[str], why: str, impatient: Callable[[bool], None]

@@ -522,11 +522,7 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
         ("rolling:back=yes", SETTING, "give to= as well"),
         ("rolling:finish=yes", SETTING, "finish=yes needs to=VERSION"),
         ("rolling:to=1.1.0:finish=yes:back=yes", SETTING, "leave out back=yes, or finish=yes"),
-        (
-            "rolling:to=3.6.0:finish=yes",
-            replace(SETTING, system=ETCD),
-            "lacks the part raise-features, which rolling",
-        ),
+        ("rolling:to=3.6.0:finish=yes", replace(SETTING, system=ETCD), "lacks the part raise-features, which rolling"),
         ("rolling:others", SETTING, "every node of this cluster votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
         ("rolling:order=random", SETTING, "is not a choice"),

@@ -158,11 +158,7 @@ def test_junit_is_never_greener_than_the_verdict(validity: Validity) -> None:
     held = Verdict(checker="c", guarantee="linearizable", validity=Validity.VALID)
     case = msgspec.structs.replace(sample.etcd_valid(), verdicts=(held,), validity=validity)
     _, failures, errors, _ = counts(case)
-    assert (failures, errors) == {
-        Validity.VALID: (0, 0),
-        Validity.INVALID: (1, 0),
-        Validity.UNKNOWN: (0, 1),
-    }[validity]
+    assert (failures, errors) == {Validity.VALID: (0, 0), Validity.INVALID: (1, 0), Validity.UNKNOWN: (0, 1)}[validity]
 
 
 def test_junit_holds_only_what_xml_can_hold() -> None:

@@ -28,11 +28,7 @@ def test_stretches_follow_what_the_node_said() -> None:
         tape.belief(at * MS, (at + 2) * MS, "n1", claims, epoch)
     lane = lanes_of(tape.history(), ("n1",)).by_node["n1"]
     said = [(s.state, s.epoch, s.from_ns // MS, s.to_ns // MS) for s in lane]
-    assert said == [
-        (LaneState.FOLLOWER, 1, 2, 102),
-        (LaneState.LEADER, 2, 102, 302),
-        (LaneState.FOLLOWER, 3, 302, 302),
-    ]
+    assert said == [(LaneState.FOLLOWER, 1, 2, 102), (LaneState.LEADER, 2, 102, 302), (LaneState.FOLLOWER, 3, 302, 302)]
 
 
 def test_claim_is_superseded_only_when_asked_after_the_later_epoch_began() -> None:

@@ -194,8 +194,7 @@ def test_the_final_looks_outlast_what_was_kept_alive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "part"),
-    [({"ttl": "1s", "keep_every": "900ms"}, "twice"), ({"steady": 0, "passing": 0}, "no lease")],
+    ("options", "part"), [({"ttl": "1s", "keep_every": "900ms"}, "twice"), ({"steady": 0, "passing": 0}, "no lease")]
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], part: str) -> None:
     refusal = WORKLOAD.refuse(workload_options(WORKLOAD, SYSTEM, options), ())

@@ -157,11 +157,7 @@ def test_what_is_called_untested_has_no_answer_that_could_have_been_caught_out(n
     assert min(tested, untested) > HISTORIES / 20, (tested, untested)
 
 
-ONE_CLIENT: Final = (
-    ("write 1", "read 1"),
-    ("read -", "write 1"),
-    ("write 1", "read 1", "read 1"),
-)
+ONE_CLIENT: Final = (("write 1", "read 1"), ("read -", "write 1"), ("write 1", "read 1", "read 1"))
 
 
 @pytest.mark.parametrize("words", ONE_CLIENT, ids=" ".join)

@@ -71,9 +71,7 @@ def test_a_confirmed_violation_stands_beside_one_that_is_not(monkeypatch: pytest
     ]
     honest = sub_history.objection
     monkeypatch.setattr(
-        judging,
-        "objection",
-        lambda own, proof: Objection(reason="planted") if proof.key == "a" else honest(own, proof),
+        judging, "objection", lambda own, proof: Objection(reason="planted") if proof.key == "a" else honest(own, proof)
     )
     verdict = judged("mutex", operations)
     assert (verdict.validity, verdict.counts) == (Validity.INVALID, {"two-holders": 1})

@@ -208,11 +208,7 @@ def test_wrong_columns_are_refused() -> None:
 # Metamorphic: the whole checker, from events to verdict.
 
 FACTS = Facts(
-    system="imaginary",
-    workload="register",
-    nodes=("n1",),
-    guarantees=(),
-    thresholds=Thresholds(exposure_min=0),
+    system="imaginary", workload="register", nodes=("n1",), guarantees=(), thresholds=Thresholds(exposure_min=0)
 )
 
 

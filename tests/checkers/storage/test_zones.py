@@ -92,13 +92,7 @@ def compare(rng: random.Random, count: int, operations_max: int, *, reference: b
 
 
 def assert_same_refusal(
-    history: list[ProofRow],
-    order: list[int],
-    result: _core.KeyResult,
-    first: int,
-    there: ProofRow,
-    *,
-    reference: bool,
+    history: list[ProofRow], order: list[int], result: _core.KeyResult, first: int, there: ProofRow, *, reference: bool
 ) -> None:
     """The return that no order passes is the search's."""
     assert result.failed is not None

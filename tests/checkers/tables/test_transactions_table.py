@@ -47,11 +47,7 @@ def test_as_the_history_itself(tmp_path: Path, lists: bool) -> None:
         pq.write_table(table(history, lists=lists, seed=number), path, row_group_size=7)
         for model in ("strict-serializable", "read-committed"):
             found, wanted = check(path, facts(model)), direct(columns(in_time(history)), model=model)
-            assert (found.validity, found.counts, found.reason) == (
-                wanted.validity,
-                wanted.anomalies,
-                wanted.reason,
-            )
+            assert (found.validity, found.counts, found.reason) == (wanted.validity, wanted.anomalies, wanted.reason)
             assert found.figures["ruled_out"] == wanted.ruled_out
             seen.add(found.validity)
     assert seen == set(Validity)

@@ -38,11 +38,7 @@ def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
     c = columns
     write = c.kind == WRITE
     named = write if lists else write | ((c.kind == READ) & (c.value != NIL))
-    fields = [
-        pa.array(c.kind, pa.int8()),
-        pa.array(c.key, pa.int64()),
-        pa.array(c.value, pa.int64(), mask=~named),
-    ]
+    fields = [pa.array(c.kind, pa.int8()), pa.array(c.key, pa.int64()), pa.array(c.value, pa.int64(), mask=~named)]
     names = ["f", "key", "value"]
     if lists:
         listed = (c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))

@@ -96,10 +96,7 @@ REGISTER_ANOMALIES: Final = {
     "cyclic-versions": (("rx1 wx2", "rx2 wx1"), {"cyclic-versions", "G1c"}),
     "G1c-realtime": (("rx1 @0-5 #1", "wx1 @6-9 #2"), {"G1c-realtime"}),
     "G-single-realtime": (("wx1 @0-5 #1", "rx_ @6-9 #2"), {"G-single-realtime"}),
-    "G-single-realtime-versions": (
-        ("wx1 @0-5 #1", "wx2 @6-9 #2", "rx1 @10-12 #3"),
-        {"cyclic-versions-realtime"},
-    ),
+    "G-single-realtime-versions": (("wx1 @0-5 #1", "wx2 @6-9 #2", "rx1 @10-12 #3"), {"cyclic-versions-realtime"}),
 }
 
 REGISTER_NEAR_MISSES: Final = {
@@ -167,12 +164,7 @@ def test_a_cycle_is_told_step_by_step() -> None:
 def test_the_models_that_are_ruled_out_stand_weakest_first() -> None:
     skew = check_list_append(columns(told("rx ay1", "ry ax1")))
     assert skew.weakest == ("repeatable-read",)
-    assert skew.ruled_out == (
-        "repeatable-read",
-        "serializable",
-        "strong-session-serializable",
-        "strict-serializable",
-    )
+    assert skew.ruled_out == ("repeatable-read", "serializable", "strong-session-serializable", "strict-serializable")
     late = columns(told("ax1 @0-5 #1", "rx @6-9 #2"))
     assert check_list_append(late).weakest == ("strong-snapshot-isolation",)
     assert check_list_append(late, model="serializable").validity is Validity.VALID
@@ -370,10 +362,11 @@ def test_contended_registers_of_a_correct_store_are_valid(clients: int, keys: in
         assert check_register(history, model="causal").validity is Validity.VALID
         for model in (STRICT, "serializable"):
             verdict = check_register(history, model=model)
-            assert (verdict.validity, verdict.certificate) == (
-                Validity.VALID,
-                "a serial order that keeps real time",
-            ), (model, info, verdict)
+            assert (verdict.validity, verdict.certificate) == (Validity.VALID, "a serial order that keeps real time"), (
+                model,
+                info,
+                verdict,
+            )
 
 
 def _moved(history: list[Txn], rng: random.Random, by: int) -> list[Txn]:

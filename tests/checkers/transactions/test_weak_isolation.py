@@ -117,11 +117,7 @@ CASES: Final = {
     "fractured-reads": (("wx1 wy1", "ry_ rx1"), "read-atomic", "monotonic-atomic-view"),
     "fractured-reads-process": (("wx1 #1 @0-1", "rx_ #1 @2-3"), "session-read-atomic", "causal-cerone"),
     "causality-violation": (("wx1", "rx1 wy1", "ry1 rx_"), "causal-cerone", "read-atomic"),
-    "causality-violation-process": (
-        ("wx1 #1 @0-1", "wy1 #1 @2-3", "ry1 rx_ #2 @0-9"),
-        "causal",
-        "session-read-atomic",
-    ),
+    "causality-violation-process": (("wx1 #1 @0-1", "wy1 #1 @2-3", "ry1 rx_ #2 @0-9"), "causal", "session-read-atomic"),
     "monotonic reads": (("wx1 #1 @0-9", "rx1 #2 @0-1", "rx_ #2 @2-3"), "causal", "read-atomic"),
     "long fork": (("wx1", "wy1", "rx1 ry_", "ry1 rx_"), "", "causal"),
     "write skew": (("rx_ wy1", "ry_ wx1"), "", "snapshot-isolation"),

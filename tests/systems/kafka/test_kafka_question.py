@@ -265,10 +265,7 @@ FOLLOWS = "FollowerState(fetchTimeoutMs=1000, epoch=2, leaderId=3, voters=[1, 2,
         ),
         (f"{RAFT}Completed transition to {FOLLOWS} from Voted(epoch=2, votedId=3, ...)", None),
         (f"{RAFT}Attempting durable transition to {FOLLOWS} from {LEADER_431}", None),
-        (
-            f"{RAFT}Completed transition to UnattachedState(epoch=0, leaderId=OptionalInt.empty, ...) from null",
-            None,
-        ),
+        (f"{RAFT}Completed transition to UnattachedState(epoch=0, leaderId=OptionalInt.empty, ...) from null", None),
         (
             f"INFO {ACTS}Becoming the active controller at epoch 2, next write offset 15.",
             RoleChange(Layer.CONTROLLER, True, 2),
