@@ -21,7 +21,7 @@ from fencepost.systems.cassandra import configuration, schema
 from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import SESSIONS
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
-from fencepost.systems.cassandra.guarantees import lease_bound, unpromised
+from fencepost.systems.cassandra.guarantees import lease_bound, resume_bound, unpromised
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.releases import RELEASES
 from fencepost.systems.cassandra.settings import SETTINGS
@@ -83,6 +83,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     settings = SETTINGS
     logs = _LOGS
     lease_bound = staticmethod(lease_bound)
+    resume_bound = staticmethod(resume_bound)
     unpromised = staticmethod(unpromised)
     versions = Versions(reported=_reported_version, refuse_change=_refuse_change)
 

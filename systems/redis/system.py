@@ -20,7 +20,7 @@ from fencepost.harness.coordination import ClientSession, Definite, Indefinite, 
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
-from fencepost.harness.verdict import LeadershipBound, LeaseBound, Standing, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing, Vocabulary
 from fencepost.systems.redis.client import RedisClient
 from fencepost.systems.redis.options import RedisOptions
 from fencepost.systems.redis.releases import LIBRARIES, SERVER, RedisReleases
@@ -32,6 +32,8 @@ SENTINEL_PORT: Final = 26379
 _GROUP: Final = "fencepost"
 #: The sentinel is the child of its server; a node whose server has ended has ended.
 _BOTH: Final = '"$0" "$2" --sentinel & exec "$0" "$1"'
+#: How long a sentinel tries to be elected; not an option of Redis.
+_ELECTION_NS: Final = 10_000_000_000
 
 
 class Redis(BaseSystem[RedisOptions]):
@@ -77,6 +79,13 @@ class Redis(BaseSystem[RedisOptions]):
             extra_ns=1_000_000_000,
             source="redis.io, EXPIRE: a key ends 0 to 1 ms late, by the wall clock; plus 1 s for a busy machine",
             clocks=(Clock.WALL,),
+        )
+
+    def resume_bound(self, options: RedisOptions) -> ResumeBound:
+        return ResumeBound(
+            bound_ns=options.down_after + _ELECTION_NS,
+            source="sentinel.c: a master is down after down-after-milliseconds, and a sentinel is elected within "
+            "sentinel_election_timeout, 10 s, or gives up; one attempt, since the next follows failover-timeout",
         )
 
     async def ready(self, node: Node) -> bool:

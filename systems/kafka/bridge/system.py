@@ -16,7 +16,7 @@ from fencepost.harness.coordination import ReadMode
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Place
 from fencepost.harness.runtime.server_log import SERVER_LOG
-from fencepost.harness.verdict import LeadershipBound, SessionBound, Vocabulary
+from fencepost.harness.verdict import LeadershipBound, ResumeBound, SessionBound, Vocabulary
 from fencepost.systems.kafka.bridge import session
 from fencepost.systems.kafka.bridge.logs import read_archive
 from fencepost.systems.kafka.bridge.migration import BridgeMigration
@@ -26,6 +26,7 @@ from fencepost.systems.kafka.client.session import KafkaSession
 from fencepost.systems.kafka.client.sessions import INTERFACES, LEADER_WORD, WANTS
 from fencepost.systems.kafka.contract.failover import failover
 from fencepost.systems.kafka.guarantees import broker_numbers
+from fencepost.systems.kafka.kraft import guarantees as kraft
 from fencepost.systems.kafka.names import CLIENT_PORT
 from fencepost.systems.kafka.releases import BRIDGE_RELEASES
 from fencepost.systems.kafka.server import configuration, health
@@ -36,7 +37,7 @@ from fencepost.systems.kafka.server.options import BridgeOptions
 from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
-from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
+from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP, resume_bound
 from fencepost.systems.kafka.zookeeper_mode.question import ZnodeQuestion
 from fencepost.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 
@@ -113,6 +114,11 @@ class KafkaBridge(KafkaBesideKeepers[BridgeOptions]):
             held_by_leader=False,
             source=f"the longer of zookeeper.session.timeout.ms and broker.session.timeout.ms, {longest}",
         )
+
+    def resume_bound(self, options: BridgeOptions) -> ResumeBound:
+        """Both, one after the other: a migration that a fault met may need either store."""
+        both = resume_bound(options), kraft.resume_bound(options)
+        return ResumeBound(bound_ns=sum(one.bound_ns for one in both), source="; ".join(one.source for one in both))
 
     async def healthy(self, layout: Layout) -> str | None:
         return await health.in_migration(layout)

@@ -5,7 +5,7 @@ from typing import Final
 from fencepost.harness.base.options import Duration
 from fencepost.harness.contract.releases import is_before
 from fencepost.harness.verdict import LeadershipBound, ResumeBound, Standing
-from fencepost.systems.kafka.server.options import KraftOptions
+from fencepost.systems.kafka.server.options import BridgeOptions, KraftOptions
 
 #: The first release whose leader checks whether a majority of voters still fetches from it.
 CHECKS_QUORUM_SINCE: Final = (3, 7)
@@ -16,7 +16,7 @@ WATCH_NS: Final = 30_000_000_000
 ACTIVE_CONTROLLER: Final = "controller"
 
 
-def resume_bound(options: KraftOptions) -> ResumeBound:
+def resume_bound(options: KraftOptions | BridgeOptions) -> ResumeBound:
     """By when a cluster serves again once no fault is left; nobody promises it."""
     return ResumeBound(
         bound_ns=options.broker_session + options.fetch + 6 * options.election,

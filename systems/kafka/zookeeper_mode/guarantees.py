@@ -1,13 +1,16 @@
-"""What settings take away of Kafka's promises in ZooKeeper mode, which stand in `guarantees.toml`, and whether a
-controller that is cut off stops claiming to lead.
+"""What settings take away of Kafka's promises in ZooKeeper mode, which stand in `guarantees.toml`, whether a controller
+that is cut off stops claiming to lead, and by when a cluster serves again.
 """
 
 from typing import Final
 
 from fencepost.harness.contract.server_settings import Settings
-from fencepost.harness.verdict import LeadershipBound, Standing
+from fencepost.harness.verdict import LeadershipBound, ResumeBound, Standing
 from fencepost.systems.kafka.guarantees import unpromised as unpromised_by_brokers
+from fencepost.systems.kafka.server.options import BridgeOptions, KafkaZkOptions
+from fencepost.systems.zookeeper.guarantees import resume_bound as resume_bound_of_keepers
 from fencepost.systems.zookeeper.guarantees import unpromised as unpromised_by_keepers
+from fencepost.systems.zookeeper.options import ZooKeeperOptions
 
 LEADERSHIP: Final = LeadershipBound(
     bound_ns=None,
@@ -17,6 +20,16 @@ LEADERSHIP: Final = LeadershipBound(
     one_leader_per_epoch=True,
     watch_ns=30_000_000_000,
 )
+
+
+def resume_bound(options: KafkaZkOptions | BridgeOptions) -> ResumeBound:
+    """By when a cluster serves again once no fault is left; nobody promises it."""
+    keepers = resume_bound_of_keepers(ZooKeeperOptions(tick=options.tick))
+    return ResumeBound(
+        bound_ns=keepers.bound_ns + 2 * options.zk_session,
+        source=f"{keepers.source}. Then the session of a broker that is gone ends after zookeeper.session.timeout.ms, "
+        "and that of a controller that was to notice it too",
+    )
 
 
 def unpromised(settings: Settings, options: object) -> dict[str, str]:

@@ -30,7 +30,7 @@ from fencepost.systems.kafka.server.settings import kafka_settings
 from fencepost.systems.kafka.server.start import FAILED
 from fencepost.systems.kafka.zookeeper_mode.administrator import ZnodeAdministrator, open_administrator
 from fencepost.systems.kafka.zookeeper_mode.beside_keepers import KafkaBesideKeepers, reported_version_of, version_of
-from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP
+from fencepost.systems.kafka.zookeeper_mode.guarantees import LEADERSHIP, resume_bound
 from fencepost.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
     ZnodeQuestion,
@@ -106,6 +106,7 @@ class KafkaZk(KafkaBesideKeepers[KafkaZkOptions]):
         about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
     )
     guarantees = Path(__file__).with_name("guarantees.toml")
+    resume_bound = staticmethod(resume_bound)
 
     def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
         return (*configuration.keepers(), *configuration.brokers(nodes))
