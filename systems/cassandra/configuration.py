@@ -81,6 +81,8 @@ _JVM_FLAGS: Final = (
     "-Dcassandra.disable_tcactive_openssl=true",
     "-Dcassandra.test.ignore_sigar=true",
     "-Dcassandra-foreground=yes",
+    # A node answers what it alone holds.
+    "-Dcassandra.enable_nodelocal_queries=true",
 )
 _LOGBACK_TEXT: Final = """<configuration>
   <appender name="console" class="ch.qos.logback.core.ConsoleAppender">

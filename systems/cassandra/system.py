@@ -17,7 +17,7 @@ from fencepost.harness.contract.system import BaseSystem, ReportedTime
 from fencepost.harness.coordination import ClientSession, Definite, Indefinite, Interface, ReadMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.node import Layout, Node, Place
-from fencepost.systems.cassandra import configuration, schema
+from fencepost.systems.cassandra import configuration, replicas, schema
 from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import SESSIONS
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
@@ -83,6 +83,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     settings = SETTINGS
     logs = _LOGS
     lease_bound = staticmethod(lease_bound)
+    replica_states = staticmethod(replicas.read)
     resume_bound = staticmethod(resume_bound)
     unpromised = staticmethod(unpromised)
     versions = Versions(reported=_reported_version, refuse_change=_refuse_change)

@@ -21,12 +21,12 @@ from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
 from fencepost.harness.verdict import LeadershipBound, LeaseBound, ResumeBound, Standing, Vocabulary
+from fencepost.systems.redis import replicas
 from fencepost.systems.redis.client import RedisClient
 from fencepost.systems.redis.options import RedisOptions
 from fencepost.systems.redis.releases import LIBRARIES, SERVER, RedisReleases
-from fencepost.systems.redis.wire import ask_once, connect
+from fencepost.systems.redis.wire import SERVER_PORT, ask_once, connect
 
-SERVER_PORT: Final = 6379
 SENTINEL_PORT: Final = 26379
 #: What sentinels call the servers that they watch.
 _GROUP: Final = "fencepost"
@@ -51,6 +51,7 @@ class Redis(BaseSystem[RedisOptions]):
     )
     releases = RedisReleases()
     guarantees = Path(__file__).with_name("guarantees.toml")
+    replica_states = staticmethod(replicas.read)
 
     @staticmethod
     def spec(place: Place, layout: Layout, artifacts: Artifacts, options: RedisOptions, settings: Settings) -> NodeSpec:

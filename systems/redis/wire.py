@@ -15,6 +15,8 @@ from fencepost.harness.coordination.session import Row, outcome
 Answer: TypeAlias = Any
 Word: TypeAlias = str | bytes | int
 
+SERVER_PORT: Final = 6379
+
 ROWS: Final = {
     "READONLY": Row("not-leader", Definite, "a replica takes no writes from clients"),
     "NOREPLICAS": Row("unavailable", Definite, "fewer replicas than min-replicas-to-write are in contact"),

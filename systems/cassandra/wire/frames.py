@@ -37,13 +37,14 @@ class Opcode(IntEnum):
 
 
 class Consistency(IntEnum):
-    """How many replicas must answer; the two serial ones are for Paxos."""
+    """How many replicas must answer; the two serial ones are for Paxos, and the last one asks the node itself alone."""
 
     ONE = 0x01
     QUORUM = 0x04
     ALL = 0x05
     SERIAL = 0x08
     LOCAL_SERIAL = 0x09
+    NODE_LOCAL = 0x0B
 
 
 #: A row by the names of its columns.

@@ -1,6 +1,8 @@
 """What Cassandra declares: configuration, options, settings, promises, and that no node leads."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from unittest import mock
 
@@ -15,9 +17,10 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import Standing
-from fencepost.systems.cassandra import configuration, releases, schema
+from fencepost.systems.cassandra import configuration, releases, replicas, schema
 from fencepost.systems.cassandra.options import AfterCrash, CassandraOptions, ListsBy, Writes
 from fencepost.systems.cassandra.system import CASSANDRA
+from fencepost.systems.cassandra.wire.frames import Consistency
 
 LEADERLESS = Placement(nodes=3, system=CASSANDRA)
 IN_QUORUM = CassandraOptions(writes=Writes.QUORUM)
@@ -40,6 +43,24 @@ def yaml(
     specs = CASSANDRA.specs(LAYOUT, artifacts, options or CassandraOptions(), {"cassandra": settings})
     text = specs[number - 1].files["cassandra.yaml"]
     return dict(line.split(": ", 1) for line in text.splitlines())
+
+
+def test_a_node_tells_what_it_alone_holds_once_everything_was_read_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Node:
+        async def query(self, statement: str, *_: bytes, consistency: Consistency) -> list[dict[str, bytes]]:
+            asked.append(consistency)
+            return [{"table_name": b"pairs", "[json]": f'{{"k": "at {consistency.name}"}}'.encode()}]
+
+    @contextlib.asynccontextmanager
+    async def asking(_: Place) -> AsyncIterator[Node]:
+        yield Node()
+
+    monkeypatch.setattr(replicas, "asking", asking)
+    (state,) = asyncio.run(replicas.read(place(1)))
+    assert asked == [Consistency.ONE, Consistency.ALL, Consistency.NODE_LOCAL]
+    assert state.entries == {'pairs {"k": "at NODE_LOCAL"}': "a row"}
 
 
 def test_nodes_share_the_ring_evenly() -> None:

@@ -11,6 +11,7 @@ from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode, Reply
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Place
+from fencepost.systems.redis import replicas
 from fencepost.systems.redis.client import RedisClient
 from fencepost.systems.redis.options import RedisOptions
 from fencepost.systems.redis.system import REDIS
@@ -148,12 +149,26 @@ def test_an_answer_that_is_late_is_not_taken_for_the_next_one() -> None:
     asyncio.run(play())
 
 
-def test_configurations() -> None:
+def place(number: int) -> Place:
     home = Path("/run")
-    layout = {
-        f"n{n}": Place(name=f"n{n}", number=n, address=f"10.0.0.{n}", folder=home, data=home / "data", kept=home)
-        for n in (1, 2, 3)
-    }
+    return Place(name=f"n{number}", number=number, address=f"10.0.0.{number}", folder=home, data=home, kept=home)
+
+
+def test_servers_agree_by_keys_elements_and_the_order_of_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    def entries(*held: object) -> dict[str, str]:
+        async def answer(*_: object, **__: object) -> list[object]:
+            return [[b"r1", b"string", b"5"], *held]
+
+        monkeypatch.setattr(replicas, "ask_once", answer)
+        (state,) = asyncio.run(replicas.read(place(1)))
+        return dict(state.entries)
+
+    assert entries([b"s", b"set", [b"1", b"2"]]) == entries([b"s", b"set", [b"2", b"1"]]) != entries()
+    assert entries([b"t", b"list", [b"1", b"2"]]) != entries([b"t", b"list", [b"2", b"1"]])
+
+
+def test_configurations() -> None:
+    layout = {f"n{n}": place(n) for n in (1, 2, 3)}
     options = RedisOptions(min_replicas_to_write=1, min_replicas_max_lag=seconds(2), down_after=seconds(1))
     artifacts = Artifacts(version="7.0.15", paths={"redis-server": "/usr/bin/redis-server"}, sha256={})
     specs = REDIS.specs(layout, artifacts, options)
