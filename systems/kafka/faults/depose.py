@@ -40,7 +40,7 @@ class Depose(FaultKind):
     options = FaultOptions(for_=seconds(0.2))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE, "open-administrator"})
-    for_all = ()
+    for_all = ("depose:controller",)
 
     def __init__(self) -> None:
         self._pause = Pause()

@@ -11,7 +11,7 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Definite
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
-from fencepost.harness.faults.schedule import parse_faults
+from fencepost.harness.faults.schedule import parse_faults, parse_nemesis
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, Place
@@ -135,7 +135,8 @@ def test_only_kafka_on_zookeeper_has_such_a_controller() -> None:
     for system in ("kraft", "zookeeper", "etcd"):
         with pytest.raises(UsageError, match="lacks the part open-administrator, which depose needs"):
             parse_faults("depose", FAULTS, placement(system))
-    assert Depose.for_all == ()
+    drawn = [parse_nemesis("all", FAULTS, placement(system)).specs for system in ("kafka-zk", "zookeeper")]
+    assert [spec in specs for specs in drawn] == [True, False]
 
 
 def test_whom_it_deposes() -> None:
