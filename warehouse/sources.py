@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fencepost.campaigns.gate.documents import GateFile, read_gate
+from fencepost.campaigns.gate.documents import read_gate
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.outcome import outcome
@@ -17,6 +17,8 @@ from fencepost.harness.base.errors import FencepostError, UsageError
 from fencepost.harness.judging.run_facts import run_id_of
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import FACTS
+from fencepost.harness.verdict.fact_tables import FactTable
+from fencepost.warehouse.night_tables import ATTEMPTS, CELLS, NIGHTS, REQUIREMENTS
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,88 +87,47 @@ def rows_of_night(folder: Path) -> tuple[Night, dict[str, list[dict[str, Any]]]]
     Whether a gate is green is decided by its policy, as its gate.json says.
     """
     night = read_night(folder)
-    shard = night.shards_present[0]
     gate = read_gate(folder)
     judged = outcome(night)
-    place = {"night": night.id, "shard": shard}
+    place = {"night": night.id, "shard": night.shards_present[0]}
     nights = {
+        **_columns(NIGHTS, night),
+        **_columns(NIGHTS, gate or judged),
         **place,
-        "shards": night.shards,
-        "campaign": night.campaign,
-        "started_at": night.started_at,
-        "ended_at": night.ended_at,
-        "state": night.state.value,
-        "budget_s": night.budget_s,
-        "spent_s": night.spent_s,
-        "jobs": night.jobs,
-        "seed": night.seed,
-        "exit_code": gate.exit_code if gate else int(judged.exit_code),
-        "sentence": gate.sentence if gate else judged.sentence,
         "reasons": list(gate.reasons) if gate else [reason.text for reason in judged.reasons],
-        "policy": gate.policy if gate else None,
-        "candidate": gate.candidate if gate else None,
-        "baseline": gate.baseline if gate else None,
         "machine": msgspec.json.encode(night.machine).decode(),
         "folder": str(folder),
     }
     cells = [
         {
+            **_columns(CELLS, each.cell.plan),
+            **_columns(CELLS, each.cell),
+            **_columns(CELLS, each),
             **place,
             "cell": each.cell.id,
-            "name": each.cell.name,
-            "system": each.cell.plan.system,
-            "version": each.cell.plan.version,
-            "workload": each.cell.plan.workload,
-            "nemesis": each.cell.plan.nemesis,
-            "required": each.cell.required,
-            "canary": each.cell.canary,
-            "control": each.cell.control,
             "caught": each.is_caught if each.cell.canary else None,
-            "run_class": each.run_class.value,
-            "reason": each.reason,
             "exposure": each.exposure,
         }
         for each in night.cells
     ]
-    attempts = [
+    attempts = [{**_columns(ATTEMPTS, attempt), **place} for attempt in night.attempts]
+    requirements = [
         {
-            **place,
-            "cell": a.cell,
-            "run": a.run,
-            "number": a.number,
-            "seed": a.seed,
-            "began_at": a.began_at,
-            "run_class": None if a.run_class is None else a.run_class.value,
-            "reason": a.reason,
-            "seconds": a.seconds,
-            "check_s": a.check_s,
-            "version": a.version,
-            "fingerprints": list(a.fingerprints),
-            "known": list(a.known),
-            "folder": a.folder,
-            "report": a.report,
-        }
-        for a in night.attempts
-    ]
-    rows = {"nights": [nights], "cells": cells, "attempts": attempts}
-    return night, {**rows, "requirements": _requirements(night.id, gate)}
-
-
-def _requirements(night: str, gate: GateFile | None) -> list[dict[str, Any]]:
-    return [
-        {
-            "night": night,
+            **_columns(REQUIREMENTS, each),
+            "night": night.id,
             "number": number,
-            "kind": each.kind.value,
-            "name": each.name,
-            "need": each.need,
-            "status": each.status.value,
-            "reason": each.reason,
             "runs": len(each.attempts),
             "reports": [attempt.report for attempt in each.attempts if attempt.report],
         }
         for number, each in enumerate(gate.requirements if gate else ())
     ]
+    return night, {"nights": [nights], "cells": cells, "attempts": attempts, "requirements": requirements}
+
+
+def _columns(table: FactTable, value: msgspec.Struct) -> dict[str, Any]:
+    """What a value has of a table's columns, by the same names."""
+    names = {column.name for column in table.columns}
+    return {name: own for name, own in msgspec.to_builtins(value).items() if name in names}
 
 
 class _Cells(msgspec.Struct, frozen=True):

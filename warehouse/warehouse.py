@@ -52,7 +52,7 @@ class Warehouse:
     def table(self, name: str) -> DataFrame:
         """A table by its name, computed when it is asked for; raises UsageError for a name that there is not."""
         if name in STEPS:
-            return STEPS[name].compute(self)
+            return STEPS[name](self)
         if name not in STORED and name != REBUILT_NAME:
             raise UsageError(f"there is no table {name!r}", hint=f"choose from: {', '.join(NAMES)}")
         kept = self._kept(name)
@@ -81,16 +81,8 @@ class Warehouse:
         """Every episode of a superseded leader with its run, one after the other."""
         runs = self.table("run").select("run_id", "folder", "system", "version")
         episodes = self.table("zombie_episodes").join(runs, "run_id")
-        return self._each(episodes.orderBy("system", "version", "folder", "superseded_ns"))
-
-    def changes(self) -> Iterator[dict[str, Any]]:
-        """Every verdict that reads otherwise than the stored one."""
-        changed = self.table(REBUILT_NAME).select("run_id", "folder", F.explode("changes").alias("change"))
-        return self._each(changed.select("run_id", "folder", "change.*").orderBy("folder", "guarantee"))
-
-    def failures(self) -> Iterator[dict[str, Any]]:
-        """Every run that could not be judged, with the reason."""
-        return self._each(self.table(REBUILT_NAME).where(F.col("error").isNotNull()).orderBy("folder"))
+        ordered = episodes.orderBy("system", "version", "folder", "superseded_ns")
+        return (row.asDict(recursive=True) for row in ordered.toLocalIterator())
 
     def _kept(self, name: str) -> DataFrame:
         """All rows of a table, and all columns that they have."""
@@ -126,10 +118,6 @@ class Warehouse:
 
     def _small(self, rows: pa.Table) -> DataFrame:
         return F.broadcast(self._spark.createDataFrame(rows))
-
-    @staticmethod
-    def _each(frame: DataFrame) -> Iterator[dict[str, Any]]:
-        return (row.asDict(recursive=True) for row in frame.toLocalIterator())
 
 
 def tuned(spark: SparkSession, runs: int) -> SparkSession:

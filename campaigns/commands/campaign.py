@@ -1,6 +1,5 @@
 """`fencepost campaign`: the flags made values, a night carried out or shards merged, and what came of it in words."""
 
-import json
 import re
 import sys
 import time
@@ -19,7 +18,7 @@ from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.session import NIGHTS, NightWishes
 from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue, read_known_issues
 
@@ -84,7 +83,7 @@ def _known_issues(campaign: Campaign) -> tuple[TrackedIssue, ...]:
 
 def _say(night: Night, result: NightOutcome, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(document(night, result), indent=2, default=str) + "\n")
+        print_document(document(night, result))
         return
     for each in night.cells:
         more = counted(each)
@@ -121,7 +120,7 @@ def _shard(text: str) -> tuple[int, int]:
     metavar="NAME",
     help="The name of the night, the same for all its shards. Default for shards: the UTC date of the noon before.",
 )
-@night_options("night of FILE")
+@night_options
 def command(
     paths: tuple[Path, ...], shard: str, night: str, resume: bool, as_json: bool, results: Path, **flags: Any
 ) -> int:

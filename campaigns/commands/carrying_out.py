@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from fencepost.campaigns.commands.night_table import NightTable
@@ -35,7 +34,7 @@ from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, comman
 from fencepost.harness.base.offers import plugin_paths
 from fencepost.harness.base.quantities import counted, parse_duration_ns
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.cli.output.help import PathValue, jobs_or_auto, seed_or_drawn
+from fencepost.harness.cli.output.help import jobs_or_auto, seed_or_drawn, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -124,28 +123,8 @@ def carry_out(strategy: NightStrategy, wishes: NightWishes, *, resume: bool) -> 
     return folder, night
 
 
-def night_options(what: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """The flags of a command that carries out a night; `what` says in its help which unfinished one --resume takes."""
-    budget = "Time for all runs together. No run begins that would end later."
-    jobs = "Runs side by side. auto: as many as fit processors and memory."
-    seed = "The seeds of all runs derive from it. Default: drawn."
-    flags = (
-        click.option("--budget", default="1h", show_default=True, metavar="DURATION", help=budget),
-        click.option("--jobs", default="auto", show_default=True, metavar="NUMBER", help=jobs),
-        click.option("--resume", is_flag=True, help=f"Go on with the newest unfinished {what}."),
-        click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help=seed),
-        click.option(
-            "--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results."
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print its JSON file on standard output instead of text."),
-    )
-
-    def with_flags(command: Callable[..., int]) -> Callable[..., int]:
-        for flag in reversed(flags):
-            command = flag(command)
-        return command
-
-    return with_flags
+#: The flags of a command that carries out a night.
+night_options = shared_flags("resume", "seed", "results", "json", budget="1h", jobs="auto")
 
 
 def wishes_of(again: list[str], *, budget: str, jobs: str, seed: int | None, **own: Any) -> NightWishes:

@@ -9,7 +9,7 @@ import click
 from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
-from fencepost.campaigns.gate.documents import PAGE, GateDocuments, gate_json
+from fencepost.campaigns.gate.documents import PAGE, GateDocuments, document
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
 from fencepost.campaigns.gate.requirement import Decision, RequirementKind, RequirementStatus
@@ -17,7 +17,7 @@ from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs, print_document
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -65,7 +65,7 @@ def run_gate(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: b
 
 def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(gate_json(evidence, decision))
+        print_document(document(evidence, decision))
         return
     for each in decision.requirements:
         click.echo(f"  {each.status.sign} {each.status:9} {each.name}: {each.need}")
@@ -100,7 +100,7 @@ def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: b
     metavar="NAME=VALUE",
     help="An option of the candidate's system, not of the baseline's. May be repeated.",
 )
-@night_options("gate of POLICY")
+@night_options
 def command(
     policy: Path,
     candidate: str,

@@ -1,7 +1,5 @@
 """`fencepost explore`: runs whose plans follow what earlier ones reached first, within a budget."""
 
-import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +15,9 @@ from fencepost.campaigns.explore.exploration import (
     Exploration,
     document,
     exit_code,
+    files_of,
     read_start,
     violations,
-    write,
 )
 from fencepost.campaigns.explore.features import FeatureFiles
 from fencepost.campaigns.explore.space import space_of
@@ -27,7 +25,7 @@ from fencepost.campaigns.night.cells import CheckedCells
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.session import InFolder
 from fencepost.campaigns.night.telling import finding_lines, from_here
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -52,7 +50,7 @@ EXAMPLES = (
     metavar="SHARE",
     help="Share of the runs whose plans are drawn, whatever others reached; 1: all of them.",
 )
-@night_options("exploration of the same plan")
+@night_options
 def command(
     start: Path, cell: str, stop_at_first: bool, fresh_share: float, resume: bool, as_json: bool, **flags: Any
 ) -> int:
@@ -74,7 +72,7 @@ def command(
 
     def opened(folder: Path, say: object) -> InFolder:
         exploration.read = FeatureFiles(folder)
-        return InFolder(exploration.demand, partial(write, exploration), choose=exploration.choose)
+        return InFolder(exploration.demand, partial(files_of, exploration), choose=exploration.choose)
 
     once = msgspec.structs.replace(begin.cell, runs=1)
     strategy = NightStrategy(
@@ -88,7 +86,7 @@ def command(
     folder, night = carry_out(strategy, wishes, resume=resume)
     made = document(night, exploration)
     if as_json:
-        sys.stdout.write(json.dumps(made, indent=2, default=str) + "\n")
+        print_document(made)
     else:
         for attempt in violations(night):
             click.echo(f"  ✗ run {attempt.run}: {attempt.reason}")

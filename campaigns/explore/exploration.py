@@ -13,7 +13,7 @@ import msgspec
 from fencepost.campaigns.explore.corpus import FRESH_SHARE, Corpus, ExploredRun, Space
 from fencepost.campaigns.explore.features import RunFeatures
 from fencepost.campaigns.night.cells import NightCell, cell_id, cells_of
-from fencepost.campaigns.night.documents import write_each
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.draws import DrawnKey
 from fencepost.campaigns.night.file import RUNS_MAX, read_campaign
 from fencepost.campaigns.night.night import Night, RunAttempt
@@ -210,19 +210,9 @@ def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write(
-    exploration: Exploration,
-    night: Night,
-    folder: Path,
-    *,
-    expected_end_s: float | None = None,
-    warn: Callable[[str], None],
-) -> None:
-    """Write both files into the night's folder."""
-    texts: dict[str, Callable[[], str]] = {
-        DOCUMENT: lambda: (
-            msgspec.json.format(msgspec.json.encode(document(night, exploration)), indent=2).decode() + "\n"
-        ),
+def files_of(exploration: Exploration, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+    """Both files of the night."""
+    return {
+        DOCUMENT: lambda: document(night, exploration),
         PAGE: lambda: page(night, exploration, from_here(folder)),
     }
-    write_each(texts, folder, warn)

@@ -8,7 +8,6 @@
 Read from a run's verdict.json and its tables of facts; what cannot be read was not reached.
 """
 
-import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -17,12 +16,10 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.night.launcher import ProcessLauncher
+from fencepost.campaigns.night.launcher import ProcessLauncher, fact_rows
 from fencepost.campaigns.night.night import RunAttempt
 from fencepost.campaigns.night.run_class import mechanisms_of
 from fencepost.harness.history import PART_OF, DiskEffect, Stops
-from fencepost.harness.results.columns import FACTS as FACTS_FOLDER
-from fencepost.harness.results.columns import read_table
 from fencepost.harness.verdict.by_guarantee import COVERAGE
 from fencepost.harness.verdict.fact_tables import FAULTS, REIGNS
 
@@ -101,13 +98,8 @@ class FeatureFiles:
     def __call__(self, attempt: RunAttempt) -> RunFeatures:
         if attempt.folder not in self._read:
             left = self._launcher.left(attempt, attempt.exit_code)
-            tables: dict[str, list[Row]] = {}
-            if left.report:
-                facts = (self._folder / left.report).parent / FACTS_FOLDER
-                for name in (FAULTS.name, REIGNS.name):
-                    with contextlib.suppress(OSError, ValueError):
-                        tables[name] = read_table(facts / f"{name}.parquet").to_pylist()
+            own = self._folder / attempt.folder
             self._read[attempt.folder] = features_of(
-                left.evidence.document or {}, tables.get(FAULTS.name, ()), tables.get(REIGNS.name, ())
+                left.evidence.document or {}, fact_rows(own, FAULTS.name), fact_rows(own, REIGNS.name)
             )
         return self._read[attempt.folder]

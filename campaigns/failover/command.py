@@ -1,6 +1,5 @@
 """`fencepost failover`: the flags made values, the night carried out, and what came out said as a table."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from fencepost.campaigns.failover.figures import Curve, document, table
 from fencepost.campaigns.night.session import NightWishes
 from fencepost.harness.base.errors import ExitCode, HarnessError, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, print_document, seed_or_drawn, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 
 
@@ -30,7 +29,7 @@ def failover(systems: str, partitions: str, times: int, wishes: NightWishes, *, 
             hint=f"the runs and their logs are in {folder}",
         )
     if as_json:
-        click.echo(json.dumps(document(curve), indent=2))
+        print_document(document(curve))
     else:
         _say(curve, folder)
     return int(ExitCode.UNKNOWN if curve.incomplete or curve.failures else ExitCode.VALID)
@@ -90,25 +89,7 @@ EXAMPLES = (
     metavar="NUMBERS",
     help="Numbers of topic partitions, joined by commas; one cell for each.",
 )
-@click.option(
-    "--times",
-    type=click.IntRange(1),
-    default=3,
-    show_default=True,
-    metavar="NUMBER",
-    help="Runs of each system with each number of partitions.",
-)
-@click.option(
-    "--deadline",
-    default="30m",
-    show_default=True,
-    metavar="DURATION",
-    help="Limit for the whole command; the table says what was not measured in time.",
-)
-@click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="The seeds of all runs derive from it.")
-@click.option("--resume", is_flag=True, help="Go on where the newest unfinished measurement was stopped or killed.")
-@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the results.")
-@click.option("--json", "as_json", is_flag=True, help="Print failover.json on standard output instead of a table.")
+@shared_flags("seed", "resume", "results", "json", times=3, deadline="30m")
 def command(systems: str, partitions: str, times: int, results: Path, as_json: bool, **flags: Any) -> int:
     """Measure how long Kafka is without a controller.
 

@@ -4,13 +4,10 @@ A run has one fault. The longest time without an accepted change and the new epo
 run has (`operations`, `faults`, `recovery`), the loading from the servers' logs.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
-
-import pyarrow
-import pyarrow.parquet
 
 from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.failover.figures import Curve, FailoverSample, document
@@ -18,18 +15,17 @@ from fencepost.campaigns.failover.load_time import load_time_s
 from fencepost.campaigns.failover.page import page
 from fencepost.campaigns.failover.picture import standing_alone
 from fencepost.campaigns.night.cells import checked_cell
+from fencepost.campaigns.night.documents import Files
+from fencepost.campaigns.night.launcher import fact_rows
 from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.campaigns.night.telling import MEASURED, attempt_sign
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.failover import Failover, MeasuresFailover
 from fencepost.harness.plan import Plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.results import run_folder as store
-from fencepost.harness.results.columns import FACTS
 from fencepost.harness.runtime.server_log import SERVER_LOG
 from fencepost.harness.verdict import Thresholds
 from fencepost.harness.verdict.fact_tables import FAULTS, OPERATIONS, RECOVERY
@@ -99,7 +95,7 @@ def plan_of(name: str, partitions: int) -> Plan:
 
 
 class CurveMaking:
-    """One command: `make` carries the night out. Called with a night, it writes the curve so far."""
+    """One command: `make` carries the night out. Called with a night, it makes the files of the curve so far."""
 
     def __init__(self, systems: Sequence[str], partitions: Sequence[int], times: int) -> None:
         self.systems, self.partitions, self.times = tuple(systems), tuple(sorted(partitions)), times
@@ -111,7 +107,7 @@ class CurveMaking:
                 own.append(checked_cell(f"{name}, {size:,} partitions", plan_of(name, size), runs=times))
                 self._cells[own[-1][0].id] = name, size
         self._strategy = NightStrategy.of_cells(
-            NAME, own, page=PAGE, opened=lambda *_: InFolder(write=self, sign=sign_of)
+            NAME, own, page=PAGE, opened=lambda *_: InFolder(files=self, sign=sign_of)
         )
 
     def make(self, wishes: NightWishes, *, resume: bool) -> tuple[Path, Curve]:
@@ -119,14 +115,14 @@ class CurveMaking:
         folder, night = carry_out(self._strategy, wishes, resume=resume)
         return folder, self._curve(night, folder)
 
-    def __call__(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
-        """Write failover.json, failover.html and failover.svg as they stand when `night` has come this far."""
+    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+        """The files of the curve as it stands when `night` has come this far."""
         curve = self._curve(night, folder)
-        store.write_json(folder / DOCUMENT, document(curve))
-        write_whole(folder / PAGE, page(curve, {name: failover_of(name) for name in self.systems}))
-        write_whole(folder / PICTURE, standing_alone(curve))
+        return {
+            DOCUMENT: lambda: document(curve),
+            PAGE: lambda: page(curve, {name: failover_of(name) for name in self.systems}),
+            PICTURE: lambda: standing_alone(curve),
+        }
 
     def _curve(self, night: Night, folder: Path) -> Curve:
         samples: list[FailoverSample] = []
@@ -169,19 +165,21 @@ def sign_of(each: CellOutcome, attempt: RunAttempt) -> tuple[str, str]:
 def sample_of(name: str, partitions: int, folder: Path, attempt: RunAttempt) -> FailoverSample | None:
     """Read what one run tells of its failover; None when no fault took hold."""
     failover = failover_of(name)
-    faults = [f for f in _rows(folder, attempt, FAULTS.name) if f["outcome"] == "installed" and f["ended_ns"]]
+    faults = [
+        f for f in fact_rows(folder / attempt.folder, FAULTS.name) if f["outcome"] == "installed" and f["ended_ns"]
+    ]
     if not faults:
         return None
     fault = faults[0]
     accepted = sorted(
         row["completed_ns"]
-        for row in _rows(folder, attempt, OPERATIONS.name)
+        for row in fact_rows(folder / attempt.folder, OPERATIONS.name)
         if row["f"] == failover.change and row["type"] == "ok"
     )
     gap_ns = longest_gap_ns(accepted, fault["began_ns"], fault["ended_ns"])
     leaders = [
         row["new_leader_after_ns"]
-        for row in _rows(folder, attempt, RECOVERY.name)
+        for row in fact_rows(folder / attempt.folder, RECOVERY.name)
         if row["fault_id"] == fault["fault_id"] and row["node"] is None
     ]
     logs = {
@@ -210,11 +208,3 @@ def longest_gap_ns(accepted: Sequence[int], from_ns: int, to_ns: int) -> int | N
         return None
     within = [before[-1], *(at for at in after if at < to_ns), *[at for at in after if at >= to_ns][:1]]
     return max(later - earlier for earlier, later in pairwise(within))
-
-
-def _rows(folder: Path, attempt: RunAttempt, table: str) -> Iterator[dict[str, Any]]:
-    paths = sorted((folder / attempt.folder).glob(f"*/*/{FACTS}/{table}.parquet"))
-    try:
-        yield from pyarrow.parquet.read_table(paths[-1]).to_pylist() if paths else ()
-    except (OSError, pyarrow.ArrowException):
-        return

@@ -1,6 +1,5 @@
 """The files of a gate: gate.html, gate.json and junit.xml, all made from one decision; each is written whole."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +10,7 @@ from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.page import page
 from fencepost.campaigns.gate.policy import Policy
 from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
-from fencepost.campaigns.night.documents import write_each
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.junit import attempt_properties, suite_of
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
@@ -57,23 +56,19 @@ def read_gate(folder: Path) -> GateFile | None:
 
 
 class GateDocuments:
-    """Writes the files of one gate while its night runs, and at its end."""
+    """Makes the files of one gate while its night runs, and at its end."""
 
     def __init__(self, policy: Policy, files: MeasureFiles) -> None:
         self._policy, self._files = policy, files
 
-    def __call__(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
-        """Write all three; a file that cannot be written costs itself, and `warn` is told."""
+    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
         evidence = self._files.evidence(self._policy, night)
         decision = decide(evidence)
-        texts: dict[str, Callable[[], str]] = {
-            DOCUMENT: lambda: gate_json(evidence, decision),
+        return {
+            DOCUMENT: lambda: document(evidence, decision),
             JUNIT: lambda: junit_of(evidence, decision, from_here(folder)),
             PAGE: lambda: page(evidence, decision, from_here(folder), expected_end_s=expected_end_s),
         }
-        write_each(texts, folder, warn)
 
 
 def document(evidence: GateEvidence, decision: Decision) -> dict[str, Any]:
@@ -111,12 +106,6 @@ def document(evidence: GateEvidence, decision: Decision) -> dict[str, Any]:
         **{key: about[key] for key in kept},
         "machine": about["machine"],
     }
-
-
-def gate_json(evidence: GateEvidence, decision: Decision) -> str:
-    """The text of gate.json."""
-    data = msgspec.json.encode(document(evidence, decision))
-    return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
 def junit_of(evidence: GateEvidence, decision: Decision, home: str) -> str:

@@ -1,16 +1,13 @@
 """The evidence of a gate: its night, and how long each run took to recover and was unavailable."""
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import pyarrow
-import pyarrow.parquet
 
 from fencepost.campaigns.gate.policy import BudgetMeasure, Policy
+from fencepost.campaigns.night.launcher import fact_rows
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.results.columns import FACTS
 from fencepost.harness.verdict.fact_tables import PHASES, RECOVERY
 
 _MAIN = "main"
@@ -49,21 +46,14 @@ def _measures(folder: Path, attempt: RunAttempt) -> Measures:
     if attempt.run_class is None or attempt.run_class is RunClass.LOST:
         return {}
     measures: Measures = {}
-    recovered = [row["recovered_after_ns"] for row in _rows(folder, attempt, RECOVERY.name) if row["node"] is None]
+    recovered = [
+        row["recovered_after_ns"] for row in fact_rows(folder / attempt.folder, RECOVERY.name) if row["node"] is None
+    ]
     if recovered and None not in recovered:
         measures[BudgetMeasure.RECOVERY] = max(recovered)
-    gaps = [row["longest_without_ok_ns"] for row in _rows(folder, attempt, PHASES.name) if row["phase"] == _MAIN]
+    gaps = [
+        row["longest_without_ok_ns"] for row in fact_rows(folder / attempt.folder, PHASES.name) if row["phase"] == _MAIN
+    ]
     if gaps and gaps[0] is not None:
         measures[BudgetMeasure.UNAVAILABILITY] = gaps[0]
     return measures
-
-
-def _rows(folder: Path, attempt: RunAttempt, table: str) -> list[dict[str, Any]]:
-    paths = sorted((folder / attempt.folder).glob(f"*/*/{FACTS}/{table}.parquet"))
-    if not paths:
-        return []
-    try:
-        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(paths[-1]).to_pylist()
-    except (OSError, pyarrow.ArrowException):
-        return []
-    return rows

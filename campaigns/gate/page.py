@@ -23,13 +23,6 @@ from fencepost.harness.base.quantities import lasting
 from fencepost.harness.report.page_kit import PageKit
 
 _REFRESH_S: Final = 10
-_TONES: Final = {
-    RequirementStatus.MET: "valid",
-    RequirementStatus.ELSEWHERE: "unknown",
-    RequirementStatus.EXCEPTED: "valid",
-    RequirementStatus.MISSING: "unknown",
-    RequirementStatus.FAILED: "invalid",
-}
 _TITLES: Final = {
     ExitCode.VALID: "Green",
     ExitCode.INVALID: "Red: the candidate failed",
@@ -129,7 +122,7 @@ def _row(each: Requirement, outcomes: dict[str, CellOutcome], home: str) -> dict
     failed = each.attempts if each.status is RequirementStatus.FAILED and each.kind is RequirementKind.CELL else ()
     return {
         "sign": each.status.sign,
-        "tone": _TONES[each.status],
+        "tone": each.status.tone,
         "status": each.status.value,
         "kind": _HEADINGS[each.kind],
         "name": each.name,

@@ -35,8 +35,13 @@ class RequirementStatus(StrEnum):
 
     @property
     def sign(self) -> str:
-        """What stands before the requirement on the page and in the terminal."""
+        """What stands before the requirement on pages and in the terminal."""
         return {"met": "✓", "elsewhere": "–", "excepted": "≈", "missing": "?", "failed": "✗"}[self]
+
+    @property
+    def tone(self) -> str:
+        """The colour of its badge."""
+        return {"met": "valid", "excepted": "valid", "failed": "invalid"}.get(self, "unknown")
 
     @property
     def exit_code(self) -> ExitCode:

@@ -1,4 +1,4 @@
-"""The rows of KIP-30 and KIP-273, and what a system declares about each: promised, by a recipe, or impossible.
+"""What a system declares about each row of KIP-30 and KIP-273: promised, by a recipe, or impossible.
 
 A system that fills a column has a `kip.toml` beside its `guarantees.toml`. It says for every row of a proposal what the
 system's documentation promises, or what the recipe on it relies on, or why there is none:
@@ -28,74 +28,14 @@ from typing import Final
 
 import msgspec
 
+from fencepost.campaigns.kip.rows import ROWS, KipPart
+from fencepost.harness.base.errors import choices_hint
 from fencepost.harness.base.toml_file import read_toml
 from fencepost.harness.contract.system import BaseSystem, System
 
 #: The file of a system that says what it claims.
 FILE: Final = "kip.toml"
 _HINT: Final = "the docstring of campaigns/kip/columns.py shows such a file"
-
-
-class Proposal(StrEnum):
-    """Whose interface a row is about."""
-
-    KIP_30 = "kip-30"
-    KIP_273 = "kip-273"
-
-
-class KipPart(StrEnum):
-    """The part of an interface that a recipe offers, in the proposals' words."""
-
-    MEMBERSHIP = "group membership"
-    ELECTION = "leader election"
-    STORAGE = "storage"
-    LISTENERS = "listeners"
-    METASTORE = "metastore"
-
-
-class RowId(StrEnum):
-    """The rows: M of group membership, L of leader election, S of storage, N of listeners, K of KIP-273."""
-
-    M1 = "M1"
-    M2 = "M2"
-    M3 = "M3"
-    M4A = "M4a"
-    M4B = "M4b"
-    M5 = "M5"
-    M6 = "M6"
-    M7 = "M7"
-    M8 = "M8"
-    L1 = "L1"
-    L2 = "L2"
-    L3 = "L3"
-    L4 = "L4"
-    L5 = "L5"
-    L6 = "L6"
-    L7 = "L7"
-    L8 = "L8"
-    S1 = "S1"
-    S2 = "S2"
-    S3 = "S3"
-    S4 = "S4"
-    S5 = "S5"
-    S6 = "S6"
-    S7 = "S7"
-    N1 = "N1"
-    N2 = "N2"
-    N3 = "N3"
-    N4 = "N4"
-    N5 = "N5"
-    N6 = "N6"
-    N7 = "N7"
-    K1 = "K1"
-    K2 = "K2"
-    K3 = "K3"
-    K4 = "K4"
-    K5 = "K5"
-    K6 = "K6"
-    K7 = "K7"
-    K8 = "K8"
-    K9 = "K9"
 
 
 class Backing(StrEnum):
@@ -137,8 +77,8 @@ class KipColumn(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     recipes: tuple[KipRecipe, ...]
-    claims: Mapping[RowId, RowClaim]
-    unmeasured: Mapping[RowId, str] = {}
+    claims: Mapping[str, RowClaim]
+    unmeasured: Mapping[str, str] = {}
 
     def recipe(self, part: KipPart) -> KipRecipe | None:
         return next((recipe for recipe in self.recipes if recipe.part is part and not recipe.chosen_by), None)
@@ -158,8 +98,8 @@ class _Stated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class _Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     recipes: tuple[KipRecipe, ...]
-    claims: dict[RowId, _Stated]
-    unmeasured: dict[RowId, str] = {}
+    claims: dict[str, _Stated]
+    unmeasured: dict[str, str] = {}
     sources: dict[str, str] = {}
 
 
@@ -175,9 +115,12 @@ def read_column(path: Path) -> KipColumn:
     file = read_toml(path, hint=_HINT)
     content = file.with_sources(file.convert(_Content).sources).convert(_Content)
     claims = {row: stated.claims() for row, stated in content.claims.items()}
+    known = [row.id for row in ROWS]
     for row, made in claims.items():
+        if row not in known:
+            raise file.error(["claims", row], "no row has this id", choices_hint(row, known))
         if len(made) != 1:
-            raise file.error(["claims", row.value], "expected one of promised, recipe and cannot", _HINT)
+            raise file.error(["claims", row], "expected one of promised, recipe and cannot", _HINT)
     return KipColumn(
         recipes=content.recipes,
         claims={row: made[0] for row, made in claims.items()},

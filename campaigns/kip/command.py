@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from fencepost.campaigns.kip.columns import Proposal, column_of
-from fencepost.campaigns.kip.making import TableMaking, TableWishes
+from fencepost.campaigns.kip.columns import column_of
+from fencepost.campaigns.kip.making import FOLDER, TableMaking
 from fencepost.campaigns.kip.page import claim_words, measured_words
-from fencepost.campaigns.kip.rows import parts_of
+from fencepost.campaigns.kip.rows import Proposal, parts_of
 from fencepost.campaigns.kip.table import KipTable
+from fencepost.campaigns.night.session import NightWishes
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plugins import registry
 
@@ -26,12 +28,16 @@ _KIP_273 = (
 Command = Callable[..., int]
 
 
-def make_table(wishes: TableWishes) -> int:
+def make_table(
+    proposal: Proposal, *, systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path
+) -> int:
     """Make the runs and the table; returns the exit code of the table."""
-    making = TableMaking(wishes)
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    wishes = NightWishes(budget_s=budget_s, seed=seed, results=results / FOLDER)
+    making = TableMaking(proposal, _systems(proposal, systems), wishes, runtime=runtime, fresh=fresh)
     table = making.make()
     _say(table)
-    click.echo(f"table: {shorten(str(making.folder / f'{wishes.proposal}.md'))}", err=True)
+    click.echo(f"table: {shorten(str(making.folder / f'{proposal}.md'))}", err=True)
     return int(table.exit_code)
 
 
@@ -59,48 +65,16 @@ def _systems(proposal: Proposal, given: str) -> tuple[str, ...]:
 
 def _options(command: Command) -> Command:
     """The flags of both tables."""
-    flags = (
-        click.option(
-            "--systems", default="", metavar="NAMES", help="Systems, joined by commas. Default: all with recipes."
-        ),
-        click.option(
-            "--runtime", default="lab", metavar="NAME", help="Where the nodes live: lab or containers. Default lab."
-        ),
-        click.option(
-            "--budget",
-            default="30m",
-            show_default=True,
-            metavar="DURATION",
-            help="Nothing begins that would end after it.",
-        ),
-        click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Of all runs."),
-        click.option("--fresh", is_flag=True, help="Run everything again; else runs with the same plan are read."),
-        click.option(
-            "--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the results."
-        ),
-    )
-    for flag in reversed(flags):
-        command = flag(command)
-    return command
-
-
-def _wishes(
-    proposal: Proposal, systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path
-) -> TableWishes:
-    return TableWishes(
-        proposal=proposal,
-        systems=_systems(proposal, systems),
-        runtime=runtime,
-        budget_s=parse_duration_ns(budget, what="--budget") / 1e9,
-        seed=seed,
-        results=results,
-        fresh=fresh,
-    )
+    command = shared_flags("results", runtime="lab", budget="30m", seed=1)(command)
+    systems = "Systems, joined by commas. Default: all with recipes."
+    fresh = "Run everything again; else runs with the same plan are read."
+    command = click.option("--fresh", is_flag=True, help=fresh)(command)
+    return click.option("--systems", default="", metavar="NAMES", help=systems)(command)
 
 
 @click.command("kip-30", cls=Documented, examples=_KIP_30)
 @_options
-def kip_30(systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path) -> int:
+def kip_30(**flags: Any) -> int:
     """Measure what KIP-30's interface can promise on each system.
 
     Each row is promised by the system's documentation, or rests on a recipe, or is impossible; beside that stands how
@@ -108,12 +82,12 @@ def kip_30(systems: str, runtime: str, budget: str, seed: int, fresh: bool, resu
 
     Exits 0 when every promised row was tested and held, 1 when one was violated, 2 when something is missing.
     """
-    return make_table(_wishes(Proposal.KIP_30, systems, runtime, budget, seed, fresh, results))
+    return make_table(Proposal.KIP_30, **flags)
 
 
 @click.command("kip-273", cls=Documented, examples=_KIP_273)
 @_options
-def kip_273(systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path) -> int:
+def kip_273(**flags: Any) -> int:
     """Measure whether a store has the semantics of ZooKeeper that Kafka builds on.
 
     KIP-273 says that etcd "can provide the same semantics as Zookeeper". Nine rows test it: requests of one session in
@@ -121,4 +95,4 @@ def kip_273(systems: str, runtime: str, budget: str, seed: int, fresh: bool, res
 
     Exits 0 when every promised row was tested and held, 1 when one was violated, 2 when something is missing.
     """
-    return make_table(_wishes(Proposal.KIP_273, systems, runtime, budget, seed, fresh, results))
+    return make_table(Proposal.KIP_273, **flags)

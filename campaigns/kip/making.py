@@ -6,18 +6,19 @@ results/conformance-kip/
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
-from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, Proposal, column_of
+from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, column_of
 from fencepost.campaigns.kip.page import markdown
-from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, ExperimentId, experiments_of, rows_of
+from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, Proposal, experiments_of, rows_of
 from fencepost.campaigns.kip.table import KipTable, MeasuredCell, table_rows
 from fencepost.campaigns.night.cells import NightCell, cell_id
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
@@ -39,18 +40,6 @@ FOLDER: Final = "conformance-kip"
 TIME_LIMIT: Final = "15s"
 
 
-class TableWishes(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asks for; `fresh`: no earlier run is read."""
-
-    proposal: Proposal
-    systems: tuple[str, ...]
-    runtime: str
-    budget_s: float
-    seed: int
-    results: Path
-    fresh: bool = False
-
-
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """One run to make or to read."""
 
@@ -60,7 +49,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     checked: CheckedPlan
 
     @property
-    def key(self) -> tuple[str, ExperimentId]:
+    def key(self) -> tuple[str, str]:
         return self.system, self.experiment.id
 
 
@@ -84,9 +73,9 @@ def columns_of(systems: Sequence[str]) -> dict[str, KipColumn | None]:
     return columns
 
 
-def plans(wishes: TableWishes, columns: Mapping[str, KipColumn | None]) -> list[Planned]:
+def plans(proposal: Proposal, runtime: str, columns: Mapping[str, KipColumn | None]) -> list[Planned]:
     """Every run that the rows can be measured by, one experiment after the other; raises UsageError."""
-    wanted = experiments_of(rows_of(wishes.proposal))
+    wanted = experiments_of(rows_of(proposal))
     planned = []
     for experiment in EXPERIMENTS:
         if experiment.id not in wanted:
@@ -102,7 +91,7 @@ def plans(wishes: TableWishes, columns: Mapping[str, KipColumn | None]) -> list[
                 seed=0,
                 version=system.releases.default,
                 nemesis=experiment.nemesis_where(somebody_leads=bool(system.profile.subjects)),
-                runtime=wishes.runtime,
+                runtime=runtime,
                 time_limit=TIME_LIMIT,
                 # A table says how often each row was tested; a run with few faults is no reason to hide that.
                 thresholds=Thresholds(ok_operations_min=1, effective_faults_min=0),
@@ -130,55 +119,53 @@ def _recipe_words(recipe: KipRecipe) -> str:
 class TableMaking:
     """One command: `make` runs what is missing. Called with a night, it writes the table so far."""
 
-    def __init__(self, wishes: TableWishes) -> None:
-        self.wishes = wishes
-        self.columns = columns_of(wishes.systems)
-        self.planned = plans(wishes, self.columns)
-        self.folder: Final = wishes.results / FOLDER
+    def __init__(
+        self, proposal: Proposal, systems: Sequence[str], wishes: NightWishes, *, runtime: str, fresh: bool = False
+    ) -> None:
+        """`wishes.results` is the table's folder. `fresh`: no earlier run is read."""
+        self.proposal, self.wishes, self.runtime, self.fresh = proposal, wishes, runtime, fresh
+        self.columns = columns_of(systems)
+        self.planned = plans(proposal, runtime, self.columns)
+        self.folder: Final = wishes.results
         self.folder.mkdir(parents=True, exist_ok=True)
         self._started_at = utc_stamp()
         self._read: dict[Path, MeasuredCell] = {}
-        self._runs: dict[tuple[str, ExperimentId], MeasuredCell] = {}
+        self._runs: dict[tuple[str, str], MeasuredCell] = {}
 
     def make(self) -> KipTable:
         """Make every run that fits into the budget; raises as `carry_out` of nights does."""
-        if not self.wishes.fresh:
-            for register in sorted((self.folder / NIGHTS / self.wishes.proposal).glob(f"*/{REGISTER}")):
+        if not self.fresh:
+            for register in sorted((self.folder / NIGHTS / self.proposal).glob(f"*/{REGISTER}")):
                 self._take(read_night(register.parent), register.parent, only_judged=True)
         waiting = [one for one in self.planned if one.key not in self._runs]
         if waiting:
-            carry_out(self._strategy(waiting), self._night_wishes(), resume=False)
+            carry_out(self._strategy(waiting), self.wishes, resume=False)
         return self.write()
 
-    def __call__(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
-        """Write the table as it stands when `night`, in its folder, has come this far."""
+    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+        """Write the table as it stands when `night`, in its folder, has come this far; it stands beside the nights."""
         self._take(night, folder, only_judged=False)
         self.write()
+        return {}
 
     def write(self) -> KipTable:
         """Write the table so far as JSON and Markdown."""
-        proposal = self.wishes.proposal
+        proposal = self.proposal
         table = self._table()
         store.write_json(self.folder / f"{proposal}.json", msgspec.to_builtins(table))
         write_whole(self.folder / f"{proposal}.md", markdown(table))
         return table
 
     def _strategy(self, waiting: Sequence[Planned]) -> NightStrategy:
-        name = self.wishes.proposal.value
+        name = self.proposal.value
         there = len(self.planned) - len(waiting)
         return NightStrategy.of_cells(
             f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
             [(one.cell, one.checked) for one in waiting],
             campaign=name,
             page=f"../../../{name}.md",
-            opened=lambda *_: InFolder(write=self),
+            opened=lambda *_: InFolder(files=self),
         )
-
-    def _night_wishes(self) -> NightWishes:
-        wishes = self.wishes
-        return NightWishes(budget_s=wishes.budget_s, seed=wishes.seed, results=self.folder)
 
     def _take(self, night: Night, folder: Path, *, only_judged: bool) -> None:
         """Take what the cells of a night came to; `only_judged`: those that have a verdict of their whole length."""
@@ -217,21 +204,21 @@ class TableMaking:
     def _table(self) -> KipTable:
         documents = {done.system: done.document for done in self._runs.values() if done.document is not None}
         return KipTable(
-            proposal=self.wishes.proposal,
+            proposal=self.proposal,
             systems=tuple(self.columns),
             versions={name: str(document.get("version") or "") for name, document in documents.items()},
             recipes={
                 name: tuple(_recipe_words(recipe) for recipe in column.recipes) if column else ()
                 for name, column in self.columns.items()
             },
-            rows=table_rows(self.wishes.proposal, self.columns, self._runs),
+            rows=table_rows(self.proposal, self.columns, self._runs),
             runs=sum(done.document is not None for done in self._runs.values()),
             missing=tuple(
                 f"{done.system}, {done.experiment}: {done.missing}"
                 for done in self._runs.values()
                 if done.document is None
             ),
-            runtime=self.wishes.runtime,
+            runtime=self.runtime,
             started_at=self._started_at,
             played_s=sum(done.document["duration_ns"] for done in self._runs.values() if done.document) / 1e9,
             machine=store.machine_facts(),

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from typing import Final
 
-from fencepost.campaigns.kip.columns import KipPart, Proposal
-from fencepost.campaigns.kip.rows import EXPERIMENTS, experiments_of, rows_of
+from fencepost.campaigns.kip.rows import EXPERIMENTS, KipPart, Proposal, experiments_of, rows_of
 from fencepost.campaigns.kip.table import CellState, KipTable, Measured, TableCell, TableRow
 from fencepost.harness.base.quantities import counted
 
@@ -139,7 +138,7 @@ def _witnesses(one: TableRow) -> list[tuple[str, TableCell, Measured]]:
 
 
 def _lacks(table: KipTable) -> list[tuple[str, str]]:
-    return _same_text((one.row.id.value, one.row.lacks) for one in table.rows if one.row.lacks)
+    return _same_text((one.row.id, one.row.lacks) for one in table.rows if one.row.lacks)
 
 
 def _same_text(rows: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

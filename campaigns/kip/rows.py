@@ -11,27 +11,30 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.kip.columns import KipPart, Proposal, RowId
 from fencepost.harness.base.toml_file import read_toml
 
 
-class ExperimentId(StrEnum):
-    MEMBERS = "members"
-    BELIEF = "belief"
-    FENCING = "fencing"
-    REGISTERS = "registers"
-    ELEMENTS = "elements"
+class Proposal(StrEnum):
+    """Whose interface a row is about."""
+
+    KIP_30 = "kip-30"
+    KIP_273 = "kip-273"
+
+
+class KipPart(StrEnum):
+    """The part of an interface that a recipe offers, in the proposals' words."""
+
+    MEMBERSHIP = "group membership"
+    ELECTION = "leader election"
     STORAGE = "storage"
     LISTENERS = "listeners"
-    BROKERS = "brokers"
-    TOPICS = "topics"
-    SESSIONS = "sessions"
+    METASTORE = "metastore"
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One kind of run; `about` says in words what happens in it. `reads` is the option that gets the current read."""
 
-    id: ExperimentId
+    id: str
     workload: str
     nemesis: str
     about: str
@@ -46,7 +49,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class RowMeasure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A guarantee that an experiment judges; with `rules`, those of its rules alone."""
 
-    experiment: ExperimentId
+    experiment: str
     guarantee: str
     rules: tuple[str, ...] = ()
 
@@ -58,7 +61,7 @@ class KipRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     nothing measures the row.
     """
 
-    id: RowId
+    id: str
     part: KipPart
     text: str
     anomaly: str
@@ -91,6 +94,6 @@ def parts_of(proposal: Proposal) -> frozenset[KipPart]:
     return frozenset(row.part for row in rows_of(proposal))
 
 
-def experiments_of(rows: Iterable[KipRow]) -> frozenset[ExperimentId]:
+def experiments_of(rows: Iterable[KipRow]) -> frozenset[str]:
     """The experiments that these rows are measured by."""
     return frozenset(measure.experiment for row in rows for measure in row.measures)

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.kip.columns import Backing, KipColumn, Proposal, RowClaim
-from fencepost.campaigns.kip.rows import ExperimentId, KipRow, rows_of
+from fencepost.campaigns.kip.columns import Backing, KipColumn, RowClaim
+from fencepost.campaigns.kip.rows import KipRow, Proposal, rows_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.verdict import Cause
 
@@ -26,7 +26,7 @@ class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     system: str
-    experiment: ExperimentId
+    experiment: str
     document: dict[str, Any] | None = None
     missing: str = ""
     report: str = ""
@@ -36,7 +36,7 @@ class MeasuredCell(msgspec.Struct, frozen=True, kw_only=True):
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """What one guarantee came to in one run, as far as a row is about it."""
 
-    experiment: ExperimentId
+    experiment: str
     guarantee: str
     standing: str
     exposures: int
@@ -140,7 +140,7 @@ def _breaks_promise(cell: TableCell) -> bool:
 def table_rows(
     proposal: Proposal,
     columns: Mapping[str, KipColumn | None],
-    runs: Mapping[tuple[str, ExperimentId], MeasuredCell],
+    runs: Mapping[tuple[str, str], MeasuredCell],
 ) -> tuple[TableRow, ...]:
     """Join what systems claim with what runs showed.
 
@@ -155,7 +155,7 @@ def table_rows(
 
 
 def _cell(
-    row: KipRow, system: str, column: KipColumn | None, runs: Mapping[tuple[str, ExperimentId], MeasuredCell]
+    row: KipRow, system: str, column: KipColumn | None, runs: Mapping[tuple[str, str], MeasuredCell]
 ) -> TableCell:
     claim = None if column is None else column.claims.get(row.id)
     recipe = None if column is None else column.recipe(row.part)

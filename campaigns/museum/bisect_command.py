@@ -22,7 +22,7 @@ from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, seed_or_drawn, shared_flags
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 
@@ -108,9 +108,7 @@ def releases_between(exhibit: Exhibit, good: str, bad: str, builds: Sequence[str
 @click.option(
     "--builds", default="", metavar="LIST", help="Releases or paths in order, joined by commas. Default: all known."
 )
-@click.option("--budget", default="1h", show_default=True, metavar="DURATION", help="Time for all runs together.")
-@click.option("--seed", type=click.IntRange(0), metavar="NUMBER", help="Of all runs. Default: drawn.")
-@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
+@shared_flags("seed", "results", budget="1h")
 def command(exhibit: str, good: str, bad: str, builds: str, budget: str, seed: int | None, results: Path) -> int:
     """Find the release in which a bug begins or ends.
 

@@ -1,7 +1,5 @@
 """`fencepost museum`: published bugs are brought up again, each beside its control."""
 
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +22,7 @@ from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.cli.output.help import Documented, HelpExample
+from fencepost.harness.cli.output.help import Documented, HelpExample, print_document
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -62,7 +60,7 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
     folder, night = carry_out(strategy, wishes, resume=resume)
     results = outcomes(museum, night, SightingFiles(folder), earlier)
     if as_json:
-        sys.stdout.write(json.dumps(document(night, results), indent=2, default=str) + "\n")
+        print_document(document(night, results))
     else:
         for each in results:
             click.echo(f"  {SIGNS[each.state]} {each.state:11} {each.exhibit.id}: {each.reason}")
@@ -80,7 +78,7 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
     metavar="NUMBER",
     help="So many runs of each bug and each control. Default: until each exhibit is decided.",
 )
-@night_options("museum of the same exhibits")
+@night_options
 def command(only: str, times: int, resume: bool, as_json: bool, **flags: Any) -> int:
     """Bring published bugs up again, with controls.
 

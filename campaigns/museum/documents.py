@@ -1,7 +1,7 @@
 """The files of a museum's night: museum.json, museum.md, junit.xml; each is written whole, also while it runs."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from fencepost.campaigns.museum.museum import (
     exit_code,
     outcomes,
 )
-from fencepost.campaigns.night.documents import write_each
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.junit import suite_of
 from fencepost.campaigns.night.night import Night
 from fencepost.harness.base.quantities import counted
@@ -44,23 +44,18 @@ _ENDINGS: Final = {
 
 
 class MuseumDocuments:
-    """Writes the files of a night as it goes on."""
+    """Makes the files of a night as it goes on."""
 
     def __init__(self, museum: PlannedMuseum, read: SightingFiles, earlier: Mapping[str, Tally]) -> None:
         self._museum, self._read, self._earlier = museum, read, earlier
 
-    def __call__(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
+    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
         results = outcomes(self._museum, night, self._read, self._earlier)
-        texts: dict[str, Callable[[], str]] = {
-            DOCUMENT: lambda: (
-                msgspec.json.format(msgspec.json.encode(document(night, results)), indent=2).decode() + "\n"
-            ),
+        return {
+            DOCUMENT: lambda: document(night, results),
             JUNIT: lambda: junit_of(night, results),
             PAGE: lambda: page(night, results),
         }
-        write_each(texts, folder, warn)
 
 
 def sentence(results: Sequence[ExhibitOutcome]) -> str:

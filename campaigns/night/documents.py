@@ -20,35 +20,49 @@ JUNIT: Final = "junit.xml"
 SUMMARY: Final = "summary.md"
 
 
+#: What makes each file of a night, by name: a text, or data for JSON.
+Files = Mapping[str, Callable[[], Any]]
+
+
 def document(night: Night, result: NightOutcome) -> dict[str, Any]:
     """What campaign.json holds: the night as `campaigns.night.night` has it, and its outcome."""
     data: dict[str, Any] = msgspec.to_builtins(night)
     return {**data, "outcome": {**msgspec.to_builtins(result), "green": result.is_green}}
 
 
-def write_documents(
-    night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None] = lambda _: None
-) -> NightOutcome:
-    """Write all four files into the night's folder, what a gate reads first; returns the outcome that they tell."""
+def files_of(night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+    """All four files of a night in its folder, what a gate reads first."""
     result = outcome(night)
-    texts: dict[str, Callable[[], str]] = {
-        DOCUMENT: lambda: msgspec.json.format(msgspec.json.encode(document(night, result)), indent=2).decode() + "\n",
+    return {
+        DOCUMENT: lambda: document(night, result),
         JUNIT: lambda: junit_of(night, result, from_here(folder)),
         SUMMARY: lambda: summary_md(night, result),
         PAGE: lambda: page(night, result, from_here(folder), expected_end_s=expected_end_s),
     }
-    write_each(texts, folder, warn)
-    return result
 
 
-def write_each(texts: Mapping[str, Callable[[], str]], folder: Path, warn: Callable[[str], None]) -> None:
+def write_documents(
+    night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None] = lambda _: None
+) -> NightOutcome:
+    """Write all four files into the night's folder; returns the outcome that they tell."""
+    write_each(files_of(night, folder, expected_end_s), folder, warn)
+    return outcome(night)
+
+
+def json_text(data: Any) -> str:
+    """Return data as the text of a JSON file."""
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode() + "\n"
+
+
+def write_each(files: Files, folder: Path, warn: Callable[[str], None]) -> None:
     """Make and write each file of a night.
 
     A file that cannot be written costs itself and is told to `warn`: neither a full disk nor a defect of the page may
     end a night, whose register has everything.
     """
-    for name, text in texts.items():
+    for name, make in files.items():
         try:
-            write_whole(folder / name, text())
+            made = make()
+            write_whole(folder / name, made if isinstance(made, str) else json_text(made))
         except Exception as error:
             warn(f"{name} could not be written: {type(error).__name__}: {error}")

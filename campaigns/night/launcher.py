@@ -20,6 +20,7 @@ from fencepost.campaigns.night.run_class import RunClass, RunEvidence, evidence_
 from fencepost.harness.base import offers
 from fencepost.harness.plan import write_plan
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.columns import FACTS, read_table
 from fencepost.harness.results.run_folder import RESERVE
 
 #: Of each attempt, beside the run's own folder; not `plan.toml`, by which tools know the folder of a run.
@@ -151,3 +152,12 @@ class ProcessLauncher:
                 (run / RESERVE).unlink(missing_ok=True)
                 if attempt.run_class is RunClass.LOST:
                     (run / store.LOST).write_text(f"{attempt.reason}\n", encoding="utf-8")
+
+
+def fact_rows(attempt: Path, table: str) -> list[dict[str, Any]]:
+    """The rows of a table of facts that an attempt's run left; none where it cannot be read."""
+    rows: list[dict[str, Any]] = []
+    with contextlib.suppress(OSError, ValueError):
+        for path in sorted(attempt.glob(f"*/*/{FACTS}/{table}.parquet"))[-1:]:
+            rows = read_table(path).to_pylist()
+    return rows

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
 from fencepost.campaigns.night.capacity import jobs_that_fit
 from fencepost.campaigns.night.cells import CheckedCells, NightCell
-from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.documents import Files, files_of, write_each
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
@@ -174,14 +174,6 @@ def new_folder(campaign: Campaign, wishes: NightWishes) -> Path:
     return store.make_run_folder(wishes.nights, campaign.content.name)
 
 
-class WriteDocuments(Protocol):
-    """Writes what people read of a night into its folder, again and again while it runs."""
-
-    def __call__(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> object: ...
-
-
 def every_run(night: Night, turn: WaitingRun) -> Demand:
     """Demand each run that the cells plan."""
     return Demand.NOW
@@ -198,13 +190,14 @@ def no_values(night: Night, turn: WaitingRun) -> RunValues:
 
 
 class InFolder(NamedTuple):
-    """What a strategy does in a night's folder: which waiting runs are needed now, who writes the files, which run
+    """What a strategy does in a night's folder: which waiting runs are needed now, what makes the files
+    (of the night as it is, its folder, and in how many seconds a running one will end), which run
     comes when none waits, what is said of an attempt beside its class, its sign and class in the progress, and which
     values a run has.
     """
 
     demand: Callable[[Night, WaitingRun], Demand] = every_run
-    write: WriteDocuments = write_documents
+    files: Callable[[Night, Path, float | None], Files] = files_of
     more: Callable[[Night, Pool], NextRun | None] = nothing_more
     describe: Callable[[RunAttempt], str] | None = None
     sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
@@ -226,7 +219,7 @@ class NightSession:
         strategy: InFolder = InFolder(),  # noqa: B008 - a constant
     ) -> None:
         self.folder, self._cells, self._wishes, self._stop, self._watcher = folder, cells, wishes, stop, watcher
-        self._strategy, self._write = strategy, strategy.write
+        self._strategy = strategy
         self._records: list[Record] = []
         self._launcher: Launcher = ProcessLauncher(folder)
         self._write_at = 0.0
@@ -316,7 +309,7 @@ class NightSession:
         pool.run()
         night = night_of(self._records)
         self._clear(night)
-        self._write(night, self.folder, warn=self._warn)
+        self._write(night)
         return night
 
     def _clear(self, night: Night) -> None:
@@ -344,6 +337,9 @@ class NightSession:
             self._warnings.add(text)
             self._watcher.line(f"warning: {text}")
 
+    def _write(self, night: Night, expected_end_s: float | None = None) -> None:
+        write_each(self._strategy.files(night, self.folder, expected_end_s), self.folder, self._warn)
+
     def _jobs(self) -> int:
         return self._wishes.jobs or jobs_that_fit(self._cells.plans.values())
 
@@ -352,6 +348,6 @@ class NightSession:
         self._watcher.change(night, pool)
         began = time.monotonic()
         if began >= self._write_at:
-            self._write(night, self.folder, expected_end_s=pool.expected_end_s(), warn=self._warn)
+            self._write(night, pool.expected_end_s())
             ended = time.monotonic()
             self._write_at = ended + max(_WRITE_EVERY_S, (ended - began) / _WRITE_SHARE)

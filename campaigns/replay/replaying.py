@@ -4,9 +4,6 @@ Every run is kept. Judging a stored history always gives the same verdict; runni
 times, since threads, networks and disks have no seed.
 """
 
-import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +12,7 @@ import msgspec
 
 from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.night.cells import checked_cell
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.forecast import deadline_s
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import Demand, WaitingRun
@@ -23,10 +21,9 @@ from fencepost.campaigns.night.session import InFolder, NightWishes
 from fencepost.campaigns.replay.recorded import Recorded, choose, read_recorded
 from fencepost.campaigns.replay.tries import EXIT_VALIDITIES, Resemblance, Try, resemblance, try_of
 from fencepost.harness.base.errors import ExitCode, gravest
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.findings.rate import Rate
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict.fingerprint import is_shown
 
 DOCUMENT: Final = "replay.json"
@@ -57,7 +54,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
             campaign=name,
             page=DOCUMENT,
             opened=lambda folder, say: InFolder(
-                self._demand, self._write, describe=lambda a: self._describe(a, folder)
+                self._demand, self._files, describe=lambda a: self._describe(a, folder)
             ),
         )
 
@@ -89,10 +86,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         over = self.until_invalid and any(a.run_class is RunClass.INVALID for a in night.attempts)
         return Demand.NEVER if over else Demand.NOW
 
-    def _write(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
-        store.write_json(folder / DOCUMENT, self.document(night, folder))
+    def _files(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+        return {DOCUMENT: lambda: self.document(night, folder)}
 
     def _alike(self, made: Try, folder: Path) -> Resemblance:
         return resemblance(self.recorded.rows, folder / made.folder)
@@ -131,7 +126,7 @@ def replay(run: Path, results: Path, *, times: int, until_invalid: bool, fingerp
     folder, night = carry_out(replaying.strategy(), wishes, resume=False)
     tries = tries_of(night)
     if as_json:
-        sys.stdout.write(json.dumps(replaying.document(night, folder), indent=2) + "\n")
+        print_document(replaying.document(night, folder))
     else:
         _say(replaying, tries)
     click.echo(f"kept in {shorten(str(folder))}, as {DOCUMENT} says", err=True)
@@ -153,22 +148,13 @@ def _say(replaying: Replay, tries: list[Try]) -> None:
 
 @click.command("replay", cls=Documented, examples=EXAMPLES)
 @click.argument("run", type=PathValue())
-@click.option(
-    "--times",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    metavar="NUMBER",
-    help="Number of runs.",
-)
 @click.option("--until-invalid", is_flag=True, help="Stop after the first run that is invalid.")
 @click.option(
     "--fingerprint",
     metavar="TEXT",
     help="Count this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
 )
-@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
-@click.option("--json", "as_json", is_flag=True, help="Print replay.json on standard output instead of text.")
+@shared_flags("results", "json", times=10)
 def command(run: Path, results: Path, **flags: Any) -> int:
     """Run recorded faults again and count how often it breaks.
 

@@ -14,7 +14,7 @@ from fencepost.campaigns.replay.reductions import dropped
 from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
 from fencepost.harness.base.quantities import parse_duration_ns
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 
 EXAMPLES = (
@@ -99,13 +99,6 @@ def _say_smaller(shrunk: Shrunk, folder: Path) -> None:
 @click.command("shrink", cls=Documented, examples=EXAMPLES)
 @click.argument("run", type=PathValue())
 @click.option(
-    "--budget",
-    default="30m",
-    show_default=True,
-    metavar="DURATION",
-    help="Time for the search and its confirmation together.",
-)
-@click.option(
     "--confirm",
     "confirmations",
     type=int,
@@ -119,7 +112,7 @@ def _say_smaller(shrunk: Shrunk, folder: Path) -> None:
     metavar="TEXT",
     help="Keep this violation; verdict.json has the fingerprints. Default: the first that decided the verdict.",
 )
-@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the tries.")
+@shared_flags("results", budget="30m")
 def command(run: Path, results: Path, **flags: Any) -> int:
     """Find a smaller plan that still shows the violation.
 

@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.campaigns.commands.carrying_out import NightStrategy
 from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import NextRun, Pool
 from fencepost.campaigns.night.run_class import RunClass
@@ -28,7 +29,6 @@ from fencepost.harness.base.quantities import counted, lasting
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
-from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import write_rows
 from fencepost.harness.verdict.fingerprint import is_shown
 
@@ -119,7 +119,7 @@ class Shrinking:
 
         def opened(folder: Path, say: Callable[[str], None]) -> InFolder:
             self._say = say
-            return InFolder(write=self._write, more=self._next, describe=self._describe)
+            return InFolder(files=self._files, more=self._next, describe=self._describe)
 
         name = f"shrink-{self._recorded.folder.parent.name}"
         return NightStrategy.of_cells(
@@ -309,16 +309,14 @@ class Shrinking:
 
     # -- what is kept ---------------------------------------------------------------------------------------------
 
-    def _write(
-        self, night: Night, folder: Path, *, expected_end_s: float | None = None, warn: Callable[[str], None]
-    ) -> None:
+    def _files(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
         shrunk = self.shrunk(night)
         if shrunk.smaller:
             write_rows(shrunk.best.rows, folder / SMALLER_SCHEDULE)
             plan = self._plan_of(shrunk.best).plan
             schedule = SMALLER_SCHEDULE if plan.schedule else ""
             write_plan(msgspec.structs.replace(plan, schedule=schedule), folder / SMALLER)
-        store.write_json(folder / DOCUMENT, document(shrunk, self._recorded, self._fingerprint))
+        return {DOCUMENT: lambda: document(shrunk, self._recorded, self._fingerprint)}
 
 
 def document(shrunk: Shrunk, recorded: Recorded, fingerprint: str) -> dict[str, Any]:

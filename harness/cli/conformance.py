@@ -7,7 +7,7 @@ import click
 
 from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, PathValue, pairs
+from fencepost.harness.cli.output.help import Documented, DocumentedGroup, HelpExample, pairs, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.conformance.documents import JUNIT
 from fencepost.harness.conformance.rows import ROWS, RowOutcome, SuiteRow
@@ -37,7 +37,6 @@ for _below in offers.loaded("conformance").values():
 
 @command.command("system", cls=Documented, examples=_SYSTEM)
 @click.argument("name", metavar="NAME")
-@click.option("--runtime", default="lab", metavar="NAME", help="Where the nodes live: lab or containers. Default lab.")
 @click.option("--version", default="", metavar="RELEASE|PATH", help="A release, or the path of your own build.")
 @click.option("--image", default="", metavar="IMAGE", help="With --runtime containers: your own image of the server.")
 @click.option("--nodes", type=int, help="Number of nodes. Default 3, or what the system takes.")
@@ -51,9 +50,7 @@ for _below in offers.loaded("conformance").values():
     metavar="ROW",
     help="Only this row, and those that every row needs. May be repeated.",
 )
-@click.option(
-    "--results", type=PathValue(), default=Path("results"), help="Folder for what it keeps. Default: results."
-)
+@shared_flags("results", runtime="lab")
 def system(
     name: str, system_option: tuple[str, ...], rows: tuple[str, ...], results: Path, **cluster: str | int | None
 ) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
 from fencepost.harness.base.options import plain
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs, seed_or_drawn
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs, seed_or_drawn, shared_flags
 from fencepost.harness.cli.output.outcome import CommandSession, MadeRun, exit_code_of, say_first, say_last, say_times
 from fencepost.harness.contract import server_settings as settings
 from fencepost.harness.plan import Plan, read_plan
@@ -125,12 +125,6 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             "repeated.",
         ),
         click.option(
-            "--seed",
-            type=click.IntRange(0),
-            metavar="NUMBER",
-            help="Number that every random choice derives from; drawn if left out.",
-        ),
-        click.option(
             "--keep-data/--no-keep-data",
             default=None,
             help="Keep the nodes' data even if the run is valid. Default: only if it is not.",
@@ -207,20 +201,13 @@ EXAMPLES = (
 @click.command("run", cls=Documented, examples=EXAMPLES, groups=RUN_GROUPS)
 @click.argument("plan_file", required=False, type=PathValue())
 @plan_flags
-@click.option(
-    "--times",
-    type=click.IntRange(1),
-    default=1,
-    metavar="NUMBER",
-    help="Number of runs, with seed, seed + 1, ... Default 1.",
-)
-@click.option("--results", type=PathValue(), default=Path("results"), help="Folder for the runs. Default: results.")
-@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on standard output instead of text.")
+@shared_flags("seed", "results", "json", times=1)
 def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **flags: Any) -> int:
     """Run a plan against a real cluster and judge it.
 
     The plan is PLAN_FILE (every run writes its plan.toml), or the flags, or both: a flag wins over the file. A new
-    plan needs --system, --workload and --nemesis. Durations have units: 500ms, 30s, 2m.
+    plan needs --system, --workload and --nemesis. Durations have units: 500ms, 30s, 2m. Runs of --times have seed,
+    seed + 1, ...
 
     Exits 0 valid, 1 invalid, 2 unknown, 130 stopped twice by hand, 254 refused before the start, 255 failed.
     """

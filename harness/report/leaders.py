@@ -24,7 +24,15 @@ from markupsafe import Markup
 from fencepost.harness.base.quorum import QuorumView
 from fencepost.harness.history import History
 from fencepost.harness.report.overview import Lanes, LaneState, Stretch, lane_bars, said_inside
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note, generic, reigns_by_partition
+from fencepost.harness.report.section import (
+    Column,
+    ReportCase,
+    TextTable,
+    counts,
+    generic,
+    reigns_by_partition,
+    tabulated,
+)
 from fencepost.harness.report.svg import (
     FAULT_ROW,
     LANE,
@@ -155,74 +163,31 @@ def _counted(one: _Subject, kind: _Kind) -> str:
     return traced(count(sum(number.value for number in own)), [row for number in own for row in number.rows])
 
 
-_COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
-
-
 def episodes(case: ReportCase, word: str) -> list[TextTable]:
     """Tabulate episodes of superseded leaders, and times in which several nodes led; nothing without facts."""
-    return [_episodes(case, word), _overlaps(case, word)] if case.derived else []
-
-
-def _episodes(case: ReportCase, word: str) -> TextTable:
-    rows = case.rows(ZOMBIE_EPISODES.name)
-    return TextTable(
-        caption="Superseded leaders that went on",
-        columns=(
-            "node",
-            "of",
-            word,
-            "superseded by",
-            "since",
-            "claimed from",
-            "to",
-            "awake for",
-            *_COUNTS,
-            "by",
+    if not case.derived:
+        return []
+    episode: tuple[Column, ...] = (
+        *(("node", "node"), ("of", "subject"), (word, "epoch")),
+        ("superseded by", lambda row: str(row["superseded_by"])),
+        ("since", lambda row: traced(clock(row["superseded_ns"]), row["evidence"][:1])),
+        *(("claimed from", "claimed_from_ns"), ("to", "claimed_to_ns"), ("awake for", "running_ns")),
+        *counts("claims", "asked", "reached", "served", "fenced", "unknown"),
+        ("acted", lambda row: traced(count(row["acted"]), row["evidence"][1:] if row["acted"] else ())),
+        ("by", lambda row: ", ".join(row["anomalies"]) or "–"),
+    )
+    overlap: tuple[Column, ...] = (
+        *(("of", "subject"), ("from", "from_ns"), ("to", "to_ns")),
+        *(("for", lambda row: length(row["to_ns"] - row["from_ns"])), ("all awake for", "running_ns")),
+        (
+            f"nodes and their {word}s",
+            lambda row: ", ".join(f"{n}: {epoch}" for n, epoch in zip(row["nodes"], row["epochs"], strict=True)),
         ),
-        rows=tuple(_episode(row) for row in rows[:ROWS_MAX]),
-        note=cut_note(len(rows)),
     )
-
-
-def _episode(row: Mapping[str, Any]) -> tuple[str, ...]:
-    begin, *acts = row["evidence"]
-    return (
-        row["node"],
-        row["subject"],
-        str(row["epoch"]),
-        str(row["superseded_by"]),
-        traced(clock(row["superseded_ns"]), (begin,)),
-        _moment(row["claimed_from_ns"]),
-        _moment(row["claimed_to_ns"]),
-        length(row["running_ns"]),
-        *(count(row[name]) for name in _COUNTS[:-1]),
-        traced(count(row["acted"]), acts if row["acted"] else ()),
-        ", ".join(row["anomalies"]) or "–",
-    )
-
-
-def _overlaps(case: ReportCase, word: str) -> TextTable:
-    rows = case.rows(OVERLAPS.name)
-    return TextTable(
-        caption="Two leaders at once, certainly",
-        columns=("of", "from", "to", "for", "all awake for", f"nodes and their {word}s"),
-        rows=tuple(
-            (
-                row["subject"],
-                clock(row["from_ns"]),
-                clock(row["to_ns"]),
-                length(row["to_ns"] - row["from_ns"]),
-                length(row["running_ns"]),
-                ", ".join(f"{node}: {epoch}" for node, epoch in zip(row["nodes"], row["epochs"], strict=True)),
-            )
-            for row in rows[:ROWS_MAX]
-        ),
-        note=cut_note(len(rows)),
-    )
-
-
-def _moment(ns: int | None) -> str:
-    return "–" if ns is None else clock(ns)
+    return [
+        tabulated("Superseded leaders that went on", episode, case.rows(ZOMBIE_EPISODES.name)),
+        tabulated("Two leaders at once, certainly", overlap, case.rows(OVERLAPS.name)),
+    ]
 
 
 def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[TextTable]:
@@ -253,46 +218,19 @@ def attached(lanes: Lanes, word: str) -> TextTable | None:
     if not stretches:
         return None
     stretches.sort(key=lambda s: (s.from_ns, s.node))
-    rows = [
-        (
-            s.node,
-            s.leader or "",
-            s.epoch_text or "unknown",
-            traced(clock(s.from_ns), s.events[:1]),
-            traced(clock(s.last_ns), s.events[-1:]),
-            traced(count(s.samples), s.events),
-            _superseded(s),
-        )
-        for s in stretches[:ROWS_MAX]
-    ]
-    return TextTable(
-        caption="Whom the others named, by their own answers",
-        columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
-        rows=tuple(rows),
-        note=cut_note(len(stretches)),
-    )
+    named: tuple[Column, ...] = (("node", lambda s: s.node), ("with", lambda s: s.leader), (word, _epoch), *_ANSWERS)
+    return tabulated("Whom the others named, by their own answers", named, stretches)
 
 
 def _reigns(lanes: Lanes, word: str, caption: str) -> TextTable:
-    claims = lanes.claims()
-    rows = [
-        (
-            s.epoch_text or "unknown",
-            s.node,
-            traced(clock(s.from_ns), s.events[:1]),
-            traced(clock(s.last_ns), s.events[-1:]),
-            traced(length(s.last_ns - s.from_ns), [*s.events[:1], *s.events[-1:]]),
-            traced(count(s.samples), s.events),
-            _superseded(s),
-        )
-        for s in claims[:ROWS_MAX]
-    ]
-    return TextTable(
-        caption=caption,
-        columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
-        rows=tuple(rows),
-        note=cut_note(len(claims)),
+    lasted = ("for", lambda s: traced(length(s.last_ns - s.from_ns), [*s.events[:1], *s.events[-1:]]))
+    return tabulated(
+        caption, ((word, _epoch), ("node", lambda s: s.node), *_ANSWERS[:2], lasted, *_ANSWERS[2:]), lanes.claims()
     )
+
+
+def _epoch(stretch: Stretch) -> str:
+    return stretch.epoch_text or "unknown"
 
 
 def _superseded(stretch: Stretch) -> str:
@@ -302,6 +240,12 @@ def _superseded(stretch: Stretch) -> str:
     return traced(f"≥ {length(stretch.superseded[1] - stretch.superseded[0])}", stretch.late)
 
 
+_ANSWERS: Final[tuple[Column, ...]] = (
+    ("first answer", lambda s: traced(clock(s.from_ns), s.events[:1])),
+    ("last answer", lambda s: traced(clock(s.last_ns), s.events[-1:])),
+    ("answers", lambda s: traced(count(s.samples), s.events)),
+    ("superseded for", _superseded),
+)
 _WORDS: Final = {
     QuorumView.STAR.value: "one voter reached a majority, whose members did not reach each other",
     QuorumView.NONE.value: "lost: no voter reached a majority",
@@ -320,13 +264,19 @@ def quorum_document(case: ReportCase) -> dict[str, Any]:
 
 def quorum_table(case: ReportCase) -> TextTable:
     """Tabulate each proven interval; the note says whether the plan keeps the quorum."""
-    losses = case.rows(QUORUM_LOSSES.name)
-    return TextTable(
-        caption="Quorum lost",
-        columns=("from", "to", "for", "what", "voters down", "faults"),
-        rows=tuple(_row(case, loss) for loss in losses[:ROWS_MAX]),
-        note=" ".join(note for note in (_kept(case), cut_note(len(losses)), _unknown(case)) if note),
+    faults = case.history.faults
+    number = {fault.fault_id: at for at, fault in enumerate(faults, 1)}
+
+    def lasted(loss: Mapping[str, Any]) -> str:
+        rows = [i for fault in faults if fault.fault_id in loss["fault_ids"] for i in fault.events]
+        return traced(length(loss["to_ns"] - loss["from_ns"]), rows)
+
+    columns: tuple[Column, ...] = (
+        *(("from", "from_ns"), ("to", "to_ns"), ("for", lasted), ("what", lambda loss: _WORDS[loss["quorum"]])),
+        ("voters down", lambda loss: ", ".join(loss["absent"]) or "none"),
+        ("faults", lambda loss: ", ".join(f"#{number[fault_id]}" for fault_id in loss["fault_ids"]) or "none"),
     )
+    return tabulated("Quorum lost", columns, case.rows(QUORUM_LOSSES.name), _kept(case), _unknown(case))
 
 
 def _derived(case: ReportCase) -> bool:
@@ -347,19 +297,6 @@ def _kept(case: ReportCase) -> str:
     """Say that the plan keeps the quorum; empty where it does not."""
     kept = _planned(case).get("asked") == "keep"
     return "The plan keeps the quorum: faults that would have stopped it were skipped." if kept else ""
-
-
-def _row(case: ReportCase, loss: Mapping[str, Any]) -> tuple[str, ...]:
-    number = {fault.fault_id: at for at, fault in enumerate(case.history.faults, 1)}
-    rows = [i for fault in case.history.faults if fault.fault_id in loss["fault_ids"] for i in fault.events]
-    return (
-        clock(loss["from_ns"]),
-        clock(loss["to_ns"]),
-        traced(length(loss["to_ns"] - loss["from_ns"]), rows),
-        _WORDS[loss["quorum"]],
-        ", ".join(loss["absent"]) or "none",
-        ", ".join(f"#{number[fault_id]}" for fault_id in loss["fault_ids"]) or "none",
-    )
 
 
 def _planned(case: ReportCase) -> Mapping[str, Any]:
@@ -384,8 +321,6 @@ _DRAWN_MAX: Final = 12
 _WORD: Final = 74
 #: Lists of figures that stand in tables of their own.
 PARTITION_LISTS: Final = frozenset({DEEDS, CUT_LEADERS, REIGNS})
-
-_Row = Mapping[str, Any]
 
 
 class _Partitions(msgspec.Struct, frozen=True, kw_only=True):

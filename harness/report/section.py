@@ -7,7 +7,7 @@ An addition that cannot be loaded becomes a section that says so.
 """
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -108,17 +108,9 @@ _MOMENTS: Final = frozenset(
             "last",
         ),
         *("invoked", "completed", "read", "healed", "injected", "certain_from", "certain_to", "superseded", "since"),
-        *(
-            "claimed_until",
-            "known_since",
-            "first_ok",
-            "last_ok",
-            "gap_from",
-            "cut_from",
-            "without_ok_from",
-            "new_leader_at",
-        ),
-        *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
+        *("claimed_from", "claimed_to", "claimed_until", "known_since", "first_ok", "last_ok", "gap_from", "cut_from"),
+        *("without_ok_from", "new_leader_at", "proven_from", "proven_to", "possible_from", "possible_to"),
+        "recovered_at",
     )
 )
 #: Integers in columns with these words in their names are identifiers, not counts.
@@ -132,6 +124,27 @@ class TextTable(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str = ""
+
+
+#: A column: its name, and the field that it shows as `cell` does, or how it shows a row.
+Column = tuple[str, str | Callable[[Any], str]]
+
+
+def tabulated(caption: str, columns: Sequence[Column], rows: Sequence[Any], *notes: str) -> TextTable:
+    """Make a table by its columns; of too many rows the first are shown, and the note says so."""
+    return TextTable(
+        caption=caption,
+        columns=tuple(name for name, _ in columns),
+        rows=tuple(
+            tuple(cell(of, row[of]) if isinstance(of, str) else of(row) for _, of in columns) for row in rows[:ROWS_MAX]
+        ),
+        note=" ".join(filter(None, (*notes, cut_note(len(rows))))),
+    )
+
+
+def counts(*names: str) -> list[Column]:
+    """Make a column for each of these counts of a row."""
+    return [(name, lambda row, name=name: count(row[name])) for name in names]  # type: ignore[misc]
 
 
 def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:

@@ -9,13 +9,13 @@ an answer and gets no mark.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from markupsafe import Markup
 
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note
+from fencepost.harness.report.section import Column, ReportCase, TextTable, counts, tabulated
 from fencepost.harness.report.svg import (
     FAULT_ROW,
     LEFT,
@@ -29,130 +29,81 @@ from fencepost.harness.report.svg import (
     picture,
     title,
 )
-from fencepost.harness.report.words import clock, count, length, lost_compare, operation, traced
+from fencepost.harness.report.words import count, length, lost_compare, operation, traced
 from fencepost.harness.verdict.fact_tables import FAULTS, PHASES, RECOVERY, SERVICE, STALE_ANSWERS
 
 Row = Mapping[str, Any]
 
 
+_OUTCOMES: Final = ("ok", "fail", "info")
+
+
+def _available(row: Row) -> str:
+    total = sum(row[name] for name in _OUTCOMES)
+    return f"{100 * row['ok'] / total:.1f} %" if total else "–"
+
+
+def _traced(rows: Sequence[Row]) -> str:
+    return traced(count(len(rows)), [row["index"] for row in rows])
+
+
+_ENDED: Final[tuple[Column, ...]] = (*counts(*_OUTCOMES), ("available", _available))
+_PHASE: Final[tuple[Column, ...]] = (
+    *(("phase", "phase"), ("from", "from_ns"), ("to", "to_ns"), *_ENDED),
+    *(("longest without an ok", "longest_without_ok_ns"), ("from", "without_ok_from_ns")),
+)
+_STALE: Final[tuple[Column, ...]] = (
+    ("node", lambda own: str(own[0]["node"])),
+    ("answers", _traced),
+    ("by a superseded leader", lambda own: _traced([row for row in own if row["superseded_epoch"] is not None])),
+    ("late by at most", lambda own: length(max(row["late_ns"] for row in own))),
+)
+
+
 def service(case: ReportCase) -> list[TextTable]:
     """Tabulate availability by phase and by node, and stale answers by node."""
-    return [_phases(case), _nodes(case), _stale(case)]
+    # A gap across two segments of a node is longer than their sum shows.
+    served = _by_node(case.rows(SERVICE.name))
+    summed = [{"node": node, **{n: sum(row[n] for row in own) for n in _OUTCOMES}} for node, own in served.items()]
+    stale = "Answers without an acknowledged write; the guarantee of the reads says whether this is allowed"
+    return [
+        tabulated("By phase (operations invoked in it)", _PHASE, case.rows(PHASES.name)),
+        tabulated("By node that was asked", (("node", "node"), *_ENDED), summed),
+        tabulated(stale, _STALE, [own for _, own in sorted(_by_node(case.rows(STALE_ANSWERS.name)).items())]),
+    ]
 
 
-def _phases(case: ReportCase) -> TextTable:
-    rows = case.rows(PHASES.name)
-    return TextTable(
-        caption="By phase (operations invoked in it)",
-        columns=("phase", "from", "to", "ok", "fail", "info", "available", "longest without an ok", "from"),
-        rows=tuple(
-            (row["phase"], clock(row["from_ns"]), clock(row["to_ns"]), *_outcomes(row), *_gap(row)) for row in rows
-        ),
-    )
-
-
-def _nodes(case: ReportCase) -> TextTable:
-    """Sum each node's segments; a gap across two segments is longer than the table shows."""
+def _by_node(rows: Iterable[Row]) -> dict[str, list[Row]]:
     by_node: dict[str, list[Row]] = {}
-    for row in case.rows(SERVICE.name):
+    for row in rows:
         if row["node"] is not None:
             by_node.setdefault(row["node"], []).append(row)
-    summed = {node: {name: sum(row[name] for row in own) for name in _OUTCOMES} for node, own in by_node.items()}
-    return TextTable(
-        caption="By node that was asked",
-        columns=("node", "ok", "fail", "info", "available"),
-        rows=tuple((node, *_outcomes(row)) for node, row in summed.items()),
-    )
+    return by_node
 
 
-_OUTCOMES = ("ok", "fail", "info")
-
-
-def _outcomes(row: Row) -> tuple[str, ...]:
-    total = sum(row[name] for name in _OUTCOMES)
-    share = f"{100 * row['ok'] / total:.1f} %" if total else "–"
-    return (*(count(row[name]) for name in _OUTCOMES), share)
-
-
-def _gap(row: Row) -> tuple[str, str]:
-    return length(row["longest_without_ok_ns"]), clock(row["without_ok_from_ns"])
-
-
-def _stale(case: ReportCase) -> TextTable:
-    by_node: dict[str, list[Row]] = {}
-    for row in case.rows(STALE_ANSWERS.name):
-        by_node.setdefault(row["node"], []).append(row)
-    return TextTable(
-        caption="Answers without an acknowledged write; the guarantee of the reads says whether this is allowed",
-        columns=("node", "answers", "by a superseded leader", "late by at most"),
-        rows=tuple(
-            (
-                node,
-                traced(count(len(own)), [row["index"] for row in own]),
-                _superseded(own),
-                length(max(row["late_ns"] for row in own)),
-            )
-            for node, own in sorted(by_node.items())
-        ),
-    )
-
-
-def _superseded(rows: Iterable[Row]) -> str:
-    own = [row["index"] for row in rows if row["superseded_epoch"] is not None]
-    return traced(count(len(own)), own)
+_RECOVERY: Final[tuple[Column, ...]] = (
+    ("#", lambda row: str(row["number"])),
+    *(("fault", "fault"), ("nodes", lambda row: ", ".join(row["nodes"])), ("new leader after", "new_leader_after_ns")),
+    *(("longest without an ok", "longest_without_ok_ns"), ("first ok after healing", "recovered_after_ns")),
+    ("by node", "by_node"),
+    *(*_ENDED, ("p50", "latency_ns_p50"), ("p99", "latency_ns_p99")),
+)
 
 
 def recovery(case: ReportCase) -> TextTable | None:
     """Tabulate the recovery of clients and leadership around each fault; None without facts or faults."""
-    faults = {row["fault_id"]: row for row in case.rows(FAULTS.name)}
-    by_fault: dict[int, list[Row]] = {}
+    faults = case.rows(FAULTS.name)
+    numbered = {row["fault_id"]: {"number": number, **row} for number, row in enumerate(faults, 1)}
+    of_all: dict[int, Row] = {}
+    by_node: dict[int, list[str]] = {}
     for row in case.rows(RECOVERY.name):
-        by_fault.setdefault(row["fault_id"], []).append(row)
-    if not faults:
-        return None
-    numbers = {fault_id: number for number, fault_id in enumerate(faults, 1)}
-    rows = tuple(
-        _recovery(numbers[fault_id], faults[fault_id], own) for fault_id, own in list(by_fault.items())[:ROWS_MAX]
-    )
-    return TextTable(
-        caption="Recovery around each fault (operations invoked inside it)",
-        columns=(
-            "#",
-            "fault",
-            "nodes",
-            "new leader after",
-            "longest without an ok",
-            "first ok after healing",
-            "by node",
-            *_OUTCOMES,
-            "available",
-            "p50",
-            "p99",
-        ),
-        rows=rows,
-        note=cut_note(len(by_fault)),
-    )
-
-
-def _recovery(number: int, fault: Row, rows: list[Row]) -> tuple[str, ...]:
-    everyone = next(row for row in rows if row["node"] is None)
-    nodes = [f"{row['node']}: {length(row['recovered_after_ns'])}" for row in rows if row["node"] is not None]
-    return (
-        str(number),
-        fault["fault"],
-        ", ".join(fault["nodes"]),
-        _length(everyone["new_leader_after_ns"]),
-        length(everyone["longest_without_ok_ns"]),
-        _length(everyone["recovered_after_ns"]),
-        ", ".join(nodes[:12]),
-        *_outcomes(everyone),
-        _length(everyone["latency_ns_p50"]),
-        _length(everyone["latency_ns_p99"]),
-    )
-
-
-def _length(ns: int | None) -> str:
-    return "–" if ns is None else length(ns)
+        if row["node"] is None:
+            of_all[row["fault_id"]] = row
+        else:
+            by_node.setdefault(row["fault_id"], []).append(f"{row['node']}: {length(row['recovered_after_ns'])}")
+    rows = [{**row, **numbered[i], "by_node": ", ".join(by_node.get(i, ())[:12])} for i, row in of_all.items()]
+    caption = "Recovery around each fault (operations invoked inside it)"
+    return tabulated(caption, _RECOVERY, rows) if faults else None
 
 
 SLICES: Final = 150

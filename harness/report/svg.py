@@ -113,7 +113,7 @@ def fitting(x0: float, x1: float, y: float, phrase: str, class_: str = "lane-tex
     return Markup("")
 
 
-def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
+def packed(intervals: Sequence[tuple[int, int]]) -> list[int]:
     """Give each interval (in the order of their beginnings) the first row in which it overlaps no earlier one."""
     ends: list[int] = []
     rows: list[int] = []
@@ -121,7 +121,7 @@ def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
         row = next((i for i, last in enumerate(ends) if last <= start), len(ends))
         if row == len(ends):
             ends.append(0)
-        ends[row] = end + gap
+        ends[row] = end
         rows.append(row)
     return rows
 

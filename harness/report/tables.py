@@ -18,7 +18,7 @@ from fencepost.harness.history import (
     NoteEvent,
     Outcome,
 )
-from fencepost.harness.report.section import ROWS_MAX, ReportCase, TextTable, cut_note
+from fencepost.harness.report.section import ROWS_MAX, Column, ReportCase, TextTable, cut_note, tabulated
 from fencepost.harness.report.words import (
     FAULT_SIGNS,
     SIGNS,
@@ -148,48 +148,34 @@ def _acts_with(fault: FaultSpan) -> str:
 
 
 def faults(history: History, word: str) -> TextTable:
-    rows = []
     numbers = {f.fault_id: number for number, f in enumerate(history.faults, 1)}
-    for number, f in enumerate(history.faults[:ROWS_MAX], 1):
+
+    def number(f: FaultSpan) -> str:
         whole = numbers.get(int(f.details.get(PART_OF, -1)))
-        proven = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
-        lasted = "" if f.certain_from_ns is None else length((f.certain_to_ns or history.end_ns) - f.certain_from_ns)
+        return f"{numbers[f.fault_id]}" + ("" if whole is None else f", part of {whole}")
+
+    def outcome(f: FaultSpan) -> str:
         began = f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED
-        rows.append(
-            (
-                str(number) if whole is None else f"{number}, part of {whole}",
-                f.fault,
-                f.target,
-                _acts_with(f),
-                ", ".join(f.nodes) or "none",
-                f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else ""),
-                traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events),
-                traced(proven, f.events[1:3]),
-                traced(lasted, f.events[1:3]),
-                f"{f.leader or 'unknown'}" + (f", {word} {f.epoch}" if f.epoch is not None else ""),
-                f.proof or f.why or "",
-                " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links",
-            )
-        )
-    return TextTable(
-        caption="Faults with their proof",
-        columns=(
-            "#",
-            "fault",
-            "target",
-            "with",
-            "nodes",
-            "outcome",
-            "possible",
-            "proven",
-            "for",
-            "leader then",
-            "proof or reason",
-            "severed",
-        ),
-        rows=tuple(rows),
-        note=cut_note(len(history.faults)),
+        return f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else "")
+
+    def proven(f: FaultSpan) -> str:
+        proof = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
+        return traced(proof, f.events[1:3])
+
+    def lasted(f: FaultSpan) -> str:
+        ns = None if f.certain_from_ns is None else (f.certain_to_ns or history.end_ns) - f.certain_from_ns
+        return traced(length(ns), f.events[1:3])
+
+    columns: tuple[Column, ...] = (
+        *(("#", number), ("fault", lambda f: f.fault), ("target", lambda f: f.target), ("with", _acts_with)),
+        *(("nodes", lambda f: ", ".join(f.nodes) or "none"), ("outcome", outcome)),
+        ("possible", lambda f: traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events)),
+        *(("proven", proven), ("for", lasted)),
+        ("leader then", lambda f: f"{f.leader or 'unknown'}" + ("" if f.epoch is None else f", {word} {f.epoch}")),
+        ("proof or reason", lambda f: f.proof or f.why or ""),
+        ("severed", lambda f: " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links"),
     )
+    return tabulated("Faults with their proof", columns, history.faults)
 
 
 def _until(ns: int | None) -> str:
@@ -198,36 +184,20 @@ def _until(ns: int | None) -> str:
 
 def exposure(case: ReportCase) -> TextTable:
     """Say how often each guarantee was tested, and by which rules."""
-    least = case.facts.thresholds.exposure_min
-    rows = []
-    for v in case.verdicts:
-        tested = None if v.exposure is None else traced(count(v.exposure.value), v.exposure.rows)
-        rows.append(
-            (
-                v.guarantee,
-                v.checker,
-                "not counted" if tested is None else tested if v.tested else "never",
-                v.exposure_of,
-                _rules(v),
-                str(least) if v.tested is not None else "",
-                f"{SIGNS[v.validity]} {v.validity}",
-                traced(", ".join(counted_anomalies([v])) or "none", v.violating_rows),
-            )
-        )
-    return TextTable(
-        caption="How often each guarantee was tested",
-        columns=(
-            "guarantee",
-            "checker",
-            "tested",
-            "by",
-            "rules and their chances",
-            "at least",
-            "verdict",
-            "violations",
-        ),
-        rows=tuple(rows),
+
+    def tested(v: Verdict) -> str:
+        if v.exposure is None:
+            return "not counted"
+        return traced(count(v.exposure.value), v.exposure.rows) if v.tested else "never"
+
+    columns: tuple[Column, ...] = (
+        *(("guarantee", lambda v: v.guarantee), ("checker", lambda v: v.checker), ("tested", tested)),
+        *(("by", lambda v: v.exposure_of), ("rules and their chances", _rules)),
+        ("at least", lambda v: str(case.facts.thresholds.exposure_min) if v.tested is not None else ""),
+        ("verdict", lambda v: f"{SIGNS[v.validity]} {v.validity}"),
+        ("violations", lambda v: traced(", ".join(counted_anomalies([v])) or "none", v.violating_rows)),
     )
+    return tabulated("How often each guarantee was tested", columns, case.verdicts)
 
 
 def mechanisms(case: ReportCase) -> list[TextTable]:
@@ -236,26 +206,16 @@ def mechanisms(case: ReportCase) -> list[TextTable]:
     rows = [row for row in case.rows(MECHANISMS.name) if row["mechanism"] in texts]
     met = [row for row in rows if row["count"]]
     never = [row for row in rows if not row["count"]]
+    events = case.history.events
+    about: tuple[Column, ...] = (("mechanism", "mechanism"), ("what", lambda row: texts[row["mechanism"]]))
+    when: tuple[Column, ...] = (
+        ("times", lambda row: traced(count(row["count"]), row["events"])),
+        ("first", lambda row: Cited(clock(events[row["event"]].time_ns), (row["event"],))),
+        ("nodes", lambda row: ", ".join(sorted({node for i in row["events"] for node in _nodes(events[i])}))),
+    )
     return [
-        TextTable(
-            caption=f"Met: {len(met)} of {len(rows)}",
-            columns=("mechanism", "what", "times", "first", "nodes"),
-            rows=tuple(
-                (
-                    row["mechanism"],
-                    texts[row["mechanism"]],
-                    traced(count(row["count"]), row["events"]),
-                    Cited(clock(case.history.events[row["event"]].time_ns), (row["event"],)),
-                    ", ".join(sorted({node for i in row["events"] for node in _nodes(case.history.events[i])})),
-                )
-                for row in met
-            ),
-        ),
-        TextTable(
-            caption=f"Never met in this run: {len(never)} of {len(rows)}",
-            columns=("mechanism", "what"),
-            rows=tuple((row["mechanism"], texts[row["mechanism"]]) for row in never),
-        ),
+        tabulated(f"Met: {len(met)} of {len(rows)}", (*about, *when), met),
+        tabulated(f"Never met in this run: {len(never)} of {len(rows)}", about, never),
     ]
 
 
@@ -326,19 +286,17 @@ def _lost_compares(number: int) -> str:
 
 def servers(history: History) -> TextTable:
     """Tabulate starts and deaths of the server processes."""
-    events = history.of(NodeEvent)
-    rows = []
-    for e in events[:ROWS_MAX]:
-        ended = "" if e.exit_status is None else f"status {e.exit_status}"
-        alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
-        at = Cited(clock(e.time_ns), (e.index,))
-        rows.append((at, e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
-    return TextTable(
-        caption="Server processes",
-        columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
-        rows=tuple(rows),
-        note=cut_note(len(events)),
+    columns: tuple[Column, ...] = (
+        ("at", lambda e: Cited(clock(e.time_ns), (e.index,))),
+        *(("node", lambda e: e.node), ("change", lambda e: e.change), ("incarnation", lambda e: str(e.incarnation))),
+        *(("pid", lambda e: str(e.pid or "")), ("ended", _ended)),
+        ("unexpected", lambda e: "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"),
     )
+    return tabulated("Server processes", columns, history.of(NodeEvent))
+
+
+def _ended(event: NodeEvent) -> str:
+    return "" if event.exit_status is None else f"status {event.exit_status}"
 
 
 def health(case: ReportCase) -> dict[str, Any]:
@@ -347,8 +305,8 @@ def health(case: ReportCase) -> dict[str, Any]:
     lags = sorted((s.loop_lag_ns_max, s.index) for s in samples)
     stalls = case.rows(STALLS.name)
     waited = [s for s in samples if s.cpu_stall_ns is not None]
-    rows = tuple(
-        (row["what"], clock(row["from_ns"]), clock(row["to_ns"]), length(row["length_ns"])) for row in stalls[:ROWS_MAX]
+    stalled: tuple[Column, ...] = (
+        *(("what stalled", "what"), ("from", "from_ns"), ("to", "to_ns"), ("late, or waited, for", "length_ns")),
     )
 
     def quantile(place: int) -> str:
@@ -363,11 +321,6 @@ def health(case: ReportCase) -> dict[str, Any]:
         if waited
         else "not measured",
         "threshold": length(case.facts.thresholds.stall_ns_max),
-        "stalls": TextTable(
-            caption="Stalls of the harness and of its machine",
-            columns=("what stalled", "from", "to", "late, or waited, for"),
-            rows=rows,
-            note=cut_note(len(stalls)),
-        ),
+        "stalls": tabulated("Stalls of the harness and of its machine", stalled, stalls),
         "stall_count": len(stalls),
     }

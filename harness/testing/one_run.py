@@ -74,11 +74,6 @@ def plan_in_words(keys: Mapping[str, Any], seed: int) -> Plan:
         raise UsageError(f"the plan: {error}", hint="the keys are those of a plan file") from None
 
 
-def plan_in_file(path: Path, seed: int) -> Plan:
-    """The plan in a file, with `seed` where it names none; raises PlanError."""
-    return read_plan(path, seed=seed)
-
-
 def run(plan: str | Path | Plan | None = None, *, results: str | Path = "results", **keys: Any) -> FinishedRun:
     """Carry out a plan against a real cluster and judge it, as `fencepost run` does.
 
@@ -101,7 +96,7 @@ def run(plan: str | Path | Plan | None = None, *, results: str | Path = "results
         raise UsageError("a plan and keys of one were given", hint="give the one or the other")
     if not isinstance(plan, Plan):
         seed = random.SystemRandom().randrange(2**31)
-        plan = plan_in_words(keys, seed) if plan is None else plan_in_file(Path(plan), seed)
+        plan = plan_in_words(keys, seed) if plan is None else read_plan(Path(plan), seed=seed)
     return run_plan(plan, Path(results))
 
 

@@ -94,13 +94,13 @@ class PlanItem(pytest.Item):
 
     def setup(self) -> None:
         from fencepost.harness.base.errors import command_line
-        from fencepost.harness.testing.one_run import plan_in_file
+        from fencepost.harness.plan import read_plan
 
         self.user_properties += [
             ("fencepost_plan", str(self.path)),
             ("fencepost_command", command_line("run", self.path)),
         ]
-        self.stash[_RUN] = _or_fail(lambda: _run(self, plan_in_file(self.path, _seed_of(self))))
+        self.stash[_RUN] = _or_fail(lambda: _run(self, read_plan(self.path, seed=_seed_of(self))))
 
     def runtest(self) -> None:
         _hold(self, self.stash[_RUN])

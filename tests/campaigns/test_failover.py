@@ -17,6 +17,7 @@ from fencepost.campaigns.failover.figures import Curve, FailoverSample, document
 from fencepost.campaigns.failover.growth import fit
 from fencepost.campaigns.failover.load_time import load_time_s
 from fencepost.campaigns.failover.picture import drawn, standing_alone
+from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.forecast import deadline_s, estimate_s
 from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
@@ -135,7 +136,7 @@ def test_a_night_becomes_the_curve_of_its_tables(tmp_path: Path) -> None:
     making = CurveMaking(["kraft", "kafka-zk"], [1000, 10], 1)
     waits = {"kraft, 10 partitions": 1.0, "kraft, 1,000 partitions": 1.0}
     waits |= {"kafka-zk, 10 partitions": 2.0, "kafka-zk, 1,000 partitions": 3.98}
-    making(_night(tmp_path, making, waits), tmp_path, warn=pytest.fail)
+    write_each(making(_night(tmp_path, making, waits), tmp_path), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert {(s.system, s.partitions): s.change_s for s in curve.samples} == {
         ("kraft", 10): 1.0, ("kraft", 1000): 1.0, ("kafka-zk", 10): 2.0, ("kafka-zk", 1000): 3.98,
@@ -163,7 +164,7 @@ def test_a_run_that_failed_or_was_not_made_is_named(tmp_path: Path) -> None:
         msgspec.structs.replace(second, attempts=(failed,)),
         msgspec.structs.replace(third, attempts=(), reason="there was no time"),
     )
-    making(msgspec.structs.replace(night, cells=cells), tmp_path, warn=pytest.fail)
+    write_each(making(msgspec.structs.replace(night, cells=cells), tmp_path), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert curve.failures == (
         "kraft, 20 partitions, run 1, harness: no start",
@@ -185,11 +186,8 @@ def test_a_run_is_measured_by_its_tables_whatever_its_verdict(
     night = _night(tmp_path, making, {"kraft, 10 partitions": 1.0})
     (cell,) = night.cells
     other = msgspec.structs.replace(cell.attempts[0], run_class=RunClass(run_class), reason="so it is")
-    making(
-        msgspec.structs.replace(night, cells=(msgspec.structs.replace(cell, attempts=(other,)),)),
-        tmp_path,
-        warn=pytest.fail,
-    )
+    night = msgspec.structs.replace(night, cells=(msgspec.structs.replace(cell, attempts=(other,)),))
+    write_each(making(night, tmp_path), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert (len(curve.samples) == 1, len(curve.failures) == 1) == (counts, named)
 

@@ -82,11 +82,11 @@ def test_episodes_changes_and_failures_are_told(built: Built) -> None:
         (f"{number:032x}", "n2", 2, 8) for number in range(2)
     ]
     assert len(episodes) == len(built.stored("zombie_episodes"))
-    assert [(c["run_id"], c["guarantee"], c["before"], c["after"]) for c in built.warehouse.changes()] == [
-        (f"{1:032x}", None, "valid", "invalid")
+    looked_at = built.rows("rebuilt")
+    assert [(row["run_id"], change) for row in looked_at for change in row["changes"]] == [
+        (f"{1:032x}", {"guarantee": None, "before": "valid", "after": "invalid"})
     ]
-    (failure,) = built.warehouse.failures()
-    assert failure["folder"] == str(built.results / "broken")
+    assert [row["folder"] for row in looked_at if row["error"]] == [str(built.results / "broken")]
 
 
 def by_release(built: Built) -> dict[str, tuple[str, str]]:

@@ -25,7 +25,7 @@ class Lazy(dict[str, DataFrame]):
     """Tables by name; steps are computed when they are asked for."""
 
     def __missing__(self, name: str) -> DataFrame:
-        return STEPS[name].compute(self)
+        return STEPS[name](self)
 
 
 def mixed(seed: int, *, violations: int, missed: int = 0) -> dict[str, list[Row]]:

@@ -15,12 +15,13 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, seed_or_drawn
-from fencepost.harness.cli.output.outcome import CommandSession, report_path, say_first
+from fencepost.harness.cli.output.help import Documented, HelpExample, seed_or_drawn, shared_flags
+from fencepost.harness.cli.output.outcome import CommandSession, say_first
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.verdict_text import wrapped
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
 from fencepost.harness.verdict.by_guarantee import by_guarantee, opening, times
@@ -94,7 +95,7 @@ def _summary(name: str, result: Result) -> Iterator[str]:
     yield f"  {_claims(result)}"
     for step in _witness(result):
         yield f"  - {step}"
-    yield f"  Look at: {report_path(result)}"
+    yield f"  Look at: {shorten(str(result.folder / store.REPORT))}"
 
 
 def _sentence(text: str) -> str:
@@ -149,9 +150,7 @@ def _witness(result: Result) -> tuple[str, ...]:
 
 
 @click.command("demo", cls=Documented, examples=EXAMPLES)
-@click.option("--results", type=PathValue(), default=Path("results"), show_default=True, help="Folder for the runs.")
-@click.option("--seed", type=click.IntRange(0), help="Number that every random choice derives from; drawn if left out.")
-@click.option("--runtime", default="lab", show_default=True, help="Where the nodes live: lab or containers.")
+@shared_flags("results", "seed", runtime="lab")
 def command(results: Path, seed: int | None, runtime: str) -> int:
     """Attack etcd and ZooKeeper alike and compare them.
 

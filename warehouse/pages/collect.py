@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 from pyspark.sql import functions as F
 
 from fencepost.campaigns.gate.documents import PAGE as GATE_PAGE
@@ -117,16 +118,15 @@ def _night(row: Row, shards: Sequence[Row], requirements: Sequence[Row], out: Pa
 def _gate(register: Row, requirements: Sequence[Row], out: Path) -> GateValues | None:
     if register["policy"] is None:
         return None
-    keys = ("kind", "name", "need", "status", "reason", "runs")
     folder = Path(register["folder"])
     return GateValues(
         policy=register["policy"],
         candidate=register["candidate"],
         baseline=register["baseline"] or "",
         lines=tuple(
-            GateLine(
-                reports=tuple(filter(None, (_link(folder / report, out) for report in row["reports"] or ()))),
-                **{key: row[key] for key in keys},
+            msgspec.convert(
+                {**row, "reports": [link for report in row["reports"] or () if (link := _link(folder / report, out))]},
+                GateLine,
             )
             for row in sorted(requirements, key=lambda row: row["number"])
         ),
@@ -135,9 +135,9 @@ def _gate(register: Row, requirements: Sequence[Row], out: Path) -> GateValues |
 
 def cell_rows(rows: Iterable[Row]) -> tuple[CellRow, ...]:
     """The cells of a night; a canary that runs on every shard is shown for each of them."""
-    keys = ("name", "run_class", "reason", "required", "canary", "caught")
-    cells = [CellRow(**{key: row[key] for key in keys}) for row in rows]
-    return tuple(sorted(cells, key=lambda cell: (not cell.required, cell.name)))
+    return tuple(
+        sorted((msgspec.convert(row, CellRow) for row in rows), key=lambda cell: (not cell.required, cell.name))
+    )
 
 
 def listed(

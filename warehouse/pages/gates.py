@@ -2,20 +2,11 @@
 
 from typing import Any, Final
 
-from fencepost.campaigns.gate.requirement import RequirementStatus
 from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
 from fencepost.warehouse.pages.telling import night_text, night_tone
 from fencepost.warehouse.pages.values import NightSummary, Overview
 
-#: The signs and tones of a requirement, as on the gate's own page.
-_STATUS: Final = {
-    RequirementStatus.MET.value: ("✓", "valid"),
-    RequirementStatus.ELSEWHERE.value: ("–", "unknown"),
-    RequirementStatus.EXCEPTED.value: ("≈", "valid"),
-    RequirementStatus.MISSING.value: ("?", "unknown"),
-    RequirementStatus.FAILED.value: ("✗", "invalid"),
-}
 #: Links to runs of one requirement; more of them stand on the gate's own page.
 _LINKS_MAX: Final = 8
 
@@ -26,7 +17,6 @@ def gate_values(overview: Overview) -> dict[str, Any]:
     return {
         "gates": newest_gates(overview),
         "earlier": [_in_words(night) for night in overview.gates if night not in newest],
-        "status": _STATUS,
         "links_max": _LINKS_MAX,
     }
 

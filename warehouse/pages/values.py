@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from fencepost.campaigns.gate.requirement import RequirementStatus
 from fencepost.harness.findings.findability import clean_runs_to_call_fixed
 from fencepost.harness.findings.finding import RecurringFinding
 from fencepost.harness.findings.known_issues import TrackedIssue
@@ -52,7 +53,7 @@ class GateLine(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     need: str
-    status: str
+    status: RequirementStatus
     reason: str
     runs: int = 0
     reports: tuple[str, ...] = ()

@@ -1,6 +1,5 @@
 """`fencepost check FILE` and `fencepost export`: histories of other tools, judged and written."""
 
-import json
 import sys
 from collections.abc import Iterable
 from itertools import chain
@@ -11,6 +10,7 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
+from fencepost.harness.cli.output.help import print_document
 from fencepost.harness.history import History
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
@@ -289,11 +289,6 @@ def conclude(judged: Judged, *, as_json: bool, others: "OtherTools | None", repo
         print_document(with_opinions(document, opinions, ours))
     say_opinions(opinions, as_json=as_json)
     return exit_code(ours, opinions)
-
-
-def print_document(document: dict[str, Any]) -> None:
-    """Print plain data as JSON."""
-    sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 
 def _not_drawn(judgement: "Judgement") -> int:

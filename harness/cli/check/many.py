@@ -20,7 +20,8 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode, FencepostError, UsageError, command_line, gravest
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.signals import interruptible
-from fencepost.harness.cli.check.foreign import Judged, Reading, judge, print_document, takes_for_run
+from fencepost.harness.cli.check.foreign import Judged, Reading, judge, takes_for_run
+from fencepost.harness.cli.output.help import print_document
 from fencepost.harness.interchange.formats.recognise import STANDARD_INPUT, is_one_history, text_form
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT

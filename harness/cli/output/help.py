@@ -5,8 +5,10 @@ Paths as commands take them.
 Values of flags that several commands take.
 """
 
+import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -111,6 +113,38 @@ def plugin_option() -> click.Option:
     )
 
 
+#: Flags that several commands take.
+_SHARED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "times": {"type": click.IntRange(1), "metavar": "NUMBER", "help": "Number of runs."},
+    "budget": {"metavar": "DURATION", "help": "Time for all runs together. No run begins that would end later."},
+    "deadline": {"metavar": "DURATION", "help": "Limit for the whole command; what was not done in time is told."},
+    "jobs": {"metavar": "NUMBER", "help": "Runs side by side. auto: as many as fit processors and memory."},
+    "runtime": {"metavar": "NAME", "help": "Where the nodes live: lab or containers."},
+    "resume": {"is_flag": True, "help": "Go on with the newest unfinished night of the same."},
+    "seed": {
+        "type": click.IntRange(0),
+        "metavar": "NUMBER",
+        "show_default": "drawn",
+        "help": "Number that every random choice derives from.",
+    },
+    "results": {"type": PathValue(), "default": "results", "show_default": True, "help": "Folder for the results."},
+    "json": {"is_flag": True, "help": "Print its JSON document on standard output instead of text."},
+}
+
+
+def shared_flags(*names: str, **defaults: str | int) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Flags that several commands take, in this order; those with a default of the command's own come first."""
+
+    def with_flags(command: Callable[..., int]) -> Callable[..., int]:
+        for name in reversed((*defaults, *names)):
+            own = {"default": defaults[name], "show_default": True} if name in defaults else {}
+            called = ("as_json",) if name == "json" else ()
+            command = click.option(f"--{name}", *called, **{**_SHARED[name], **own})(command)
+        return command
+
+    return with_flags
+
+
 def _first_sentence(command: click.Command) -> str:
     return " ".join((command.help or "").partition("\n\n")[0].split())
 
@@ -134,6 +168,11 @@ def jobs_or_auto(text: str) -> int | None:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 1000:
         raise UsageError(f"--jobs {text!r}: expected auto, or a number from 1 to 1000")
     return int(text)
+
+
+def print_document(document: dict[str, Any]) -> None:
+    """Print plain data as JSON."""
+    sys.stdout.write(json.dumps(document, indent=2, default=str) + "\n")
 
 
 def pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:

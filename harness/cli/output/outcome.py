@@ -6,11 +6,10 @@ run keeps its own `junit.xml`, but a CI server that reads ten of them takes equa
 The runs of one command share signals and progress; both are given back at the end.
 """
 
-import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -19,6 +18,7 @@ from fencepost.harness.base import offers
 from fencepost.harness.base.errors import ExitCode, FencepostError, command_line, gravest
 from fencepost.harness.base.options import plain
 from fencepost.harness.base.signals import StopRequest
+from fencepost.harness.cli.output.help import print_document
 from fencepost.harness.cli.output.progress import Progress, shorten
 from fencepost.harness.cli.output.verdict_text import say_judgement
 from fencepost.harness.contract import server_settings as settings
@@ -32,11 +32,9 @@ from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
-    from fencepost.harness.plan.checked_plan import CheckedPlan
-    from fencepost.harness.run.conclude import Result
 
 
-def exit_code_of(results: "Sequence[Result]", *, planned: int | None = None) -> int:
+def exit_code_of(results: Sequence[Result], *, planned: int | None = None) -> int:
     """The exit code of several runs: at best unknown where there was none, or fewer than planned."""
     codes = [result.judgement.exit_code for result in results]
     if planned is not None and len(results) < planned:
@@ -44,7 +42,7 @@ def exit_code_of(results: "Sequence[Result]", *, planned: int | None = None) -> 
     return int(gravest(codes))
 
 
-def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
+def say_first(checked: CheckedPlan, number: int, times: int) -> None:
     """On stderr, before anything starts."""
     plan = checked.plan
     which = f" (run {number + 1} of {times})" if times > 1 else ""
@@ -60,7 +58,7 @@ def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
         _err(f"note: {notice}")
 
 
-def repeat_command(checked: "CheckedPlan") -> str:
+def repeat_command(checked: CheckedPlan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     plan = checked.plan
     arguments = ["--system", plan.system, "--workload", plan.workload]
@@ -99,11 +97,11 @@ def _as_arguments(options: Mapping[str, object]) -> list[str]:
     return [f"{name}={value}" for name, value in options.items()]
 
 
-def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
+def _changed_options(checked: CheckedPlan) -> dict[str, object]:
     return _changed(plain(checked.options), plain(checked.workload.defaults(checked.system)))
 
 
-def _changed_system_options(checked: "CheckedPlan") -> dict[str, object]:
+def _changed_system_options(checked: CheckedPlan) -> dict[str, object]:
     wanted = checked.workload.system_options(checked.system)
     return _changed(plain(checked.system_options), plain(checked.system.profile.parse_options(wanted)))
 
@@ -112,10 +110,10 @@ def _changed(options: Mapping[str, object], defaults: Mapping[str, object]) -> d
     return {name: value for name, value in options.items() if defaults.get(name) != value}
 
 
-def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
+def say_last(seed: int, result: Result, *, as_json: bool) -> None:
     """The verdict on stdout; where to look and how to repeat it on stderr."""
     if as_json:
-        sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
+        print_document(result.document)
     else:
         say_judgement(result.judgement, _history(result), shorten(str(result.folder)))
     for warning in result.warnings:
@@ -125,7 +123,7 @@ def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _history(result: "Result") -> "History | None":
+def _history(result: Result) -> "History | None":
     """What was recorded, read again where there is something to draw."""
     if result.judgement.validity is not Validity.INVALID:
         return None
@@ -137,7 +135,7 @@ def _history(result: "Result") -> "History | None":
         return None
 
 
-def say_times(results: "Sequence[Result]", made: "Sequence[MadeRun]") -> None:
+def say_times(results: Sequence[Result], made: "Sequence[MadeRun]") -> None:
     """After several runs: how often each verdict came out, of which seeds, and the JUnit file of all of them."""
     seeds: dict[str, list[int]] = {}
     judged = iter(results)
@@ -163,11 +161,6 @@ def say_times(results: "Sequence[Result]", made: "Sequence[MadeRun]") -> None:
 def _err(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
-
-
-def report_path(result: "Result") -> str:
-    """The report's path as a person would type it."""
-    return shorten(str(Path(result.folder) / store.REPORT))
 
 
 class MadeRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,10 +199,6 @@ def _failed(run: MadeRun) -> JUnitSuite:
     return JUnitSuite(name="fencepost", cases=(case,))
 
 
-#: Hears what a run does, as `harness.run.conclude.Progress`.
-Hears = Callable[[dict[str, Any]], None]
-
-
 class CommandSession:
     """Entered by a command that makes or judges runs."""
 
@@ -228,19 +217,9 @@ class CommandSession:
         # Also when it came after the verdict was said: who insists has one exit code.
         self.stop.check()
 
-    def execute(self, checked: CheckedPlan, results: Path, hear: Hears | None = None) -> Result:
-        """Carry out one plan; raises as `harness.run.execute`. `hear` gets every message of its progress, too."""
-
-        def progress(message: dict[str, Any]) -> None:
-            if hear is not None:
-                hear(message)
-            self.progress(message)
-
+    def execute(self, checked: CheckedPlan, results: Path) -> Result:
+        """Carry out one plan; raises as `harness.run.execute`."""
         try:
-            return execute(checked, results, progress=progress, stop=self.stop)
+            return execute(checked, results, progress=self.progress, stop=self.stop)
         finally:
             self.progress.close()
-
-    def stopped(self) -> bool:
-        """Whether somebody asked to end."""
-        return self.stop.asked

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.harness.report.section import CLAIMS, ROWS_MAX, AddedTables, ReportCase, TextTable, cut_note
+from fencepost.harness.report.section import CLAIMS, AddedTables, ReportCase, TextTable, tabulated
 from fencepost.harness.report.words import clock, count, length, traced
 from fencepost.harness.verdict.by_guarantee import listed
 from fencepost.harness.verdict.figures import Traced
@@ -29,14 +29,8 @@ def costs(case: ReportCase) -> list[TextTable]:
 
 
 def _table(caption: str, rows: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> TextTable | None:
-    if not rows:
-        return None
-    return TextTable(
-        caption=caption,
-        columns=tuple(name.format(word=word) for name in columns),
-        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in rows[:ROWS_MAX]),
-        note=cut_note(len(rows)),
-    )
+    named = [(name.format(word=word), of) for name, of in columns.items()]
+    return tabulated(caption, named, rows) if rows else None
 
 
 def _lasting(figure: Traced[int] | None) -> str:

@@ -13,6 +13,7 @@ from fencepost.campaigns.gate.documents import GateDocuments
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.policy import BudgetMeasure
 from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.night import NightState, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
 from tests.campaigns.gate.made import (
@@ -64,7 +65,7 @@ def mixed(folder: Path) -> GateEvidence:
 
 def written(folder: Path, made: GateEvidence) -> Path:
     warnings: list[str] = []
-    GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder, warn=warnings.append)
+    write_each(GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder), folder, warnings.append)
     assert warnings == []
     return folder
 

@@ -13,6 +13,7 @@ from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, plan_gate
 from fencepost.campaigns.gate.requirement import RequirementKind, RequirementStatus
 from fencepost.campaigns.night.cells import NightCell
+from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
@@ -116,7 +117,7 @@ def test_the_first_line_names_every_requirement_that_is_not_met_and_what_it_need
 
 def written(folder: Path, made: GateEvidence) -> tuple[str, ET.Element]:
     warnings: list[str] = []
-    GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder, warn=warnings.append)
+    write_each(GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder), folder, warnings.append)
     assert warnings == []
     return unescape((folder / "gate.html").read_text()), ET.parse(folder / "junit.xml").getroot()
 

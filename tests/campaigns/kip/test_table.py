@@ -6,15 +6,16 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import FILE, Backing, KipColumn, Proposal, RowClaim, RowId, column_of, read_column
-from fencepost.campaigns.kip.making import TableMaking, TableWishes
+from fencepost.campaigns.kip.columns import FILE, Backing, KipColumn, RowClaim, column_of, read_column
+from fencepost.campaigns.kip.making import TableMaking
 from fencepost.campaigns.kip.page import markdown
-from fencepost.campaigns.kip.rows import EXPERIMENTS, ROWS, ExperimentId
+from fencepost.campaigns.kip.rows import EXPERIMENTS, ROWS, Proposal
 from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
+from fencepost.campaigns.night.session import NightWishes
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.plugins import registry
 
-MEMBERS = ExperimentId.MEMBERS
+MEMBERS = "members"
 
 
 def _claim(backing: Backing) -> Callable[[str], RowClaim]:
@@ -24,7 +25,7 @@ def _claim(backing: Backing) -> Callable[[str], RowClaim]:
 promised, by_recipe, cannot = map(_claim, Backing)
 COLUMN = KipColumn(
     recipes=(),
-    claims={RowId.M1: promised("the manual"), RowId.M2: by_recipe("a clock"), RowId.S5: cannot("no version")},
+    claims={"M1": promised("the manual"), "M2": by_recipe("a clock"), "S5": cannot("no version")},
 )
 
 
@@ -52,8 +53,8 @@ def table(*runs: MeasuredCell, column: KipColumn | None = COLUMN) -> KipTable:
     )
 
 
-def cell(made: KipTable, row: RowId) -> TableCell:
-    return next(one for about, one in made.cells() if about.id is row)
+def cell(made: KipTable, row: str) -> TableCell:
+    return next(one for about, one in made.cells() if about.id == row)
 
 
 def done(doc: dict[str, Any] | None, missing: str = "") -> MeasuredCell:
@@ -62,20 +63,20 @@ def done(doc: dict[str, Any] | None, missing: str = "") -> MeasuredCell:
 
 def test_a_promised_row_that_was_exercised_holds() -> None:
     made = table(done(document("one-member-per-id", 12)))
-    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).exposures) == (CellState.HELD, 12)
+    assert (cell(made, "M1").state, cell(made, "M1").exposures) == (CellState.HELD, 12)
     assert made.exit_code is ExitCode.VALID
 
 
 def test_a_row_that_nothing_exercised_says_so_and_is_missing() -> None:
     made = table(done(document("one-member-per-id", 0)))
-    assert cell(made, RowId.M1).state is CellState.UNEXERCISED
+    assert cell(made, "M1").state is CellState.UNEXERCISED
     assert made.exit_code is ExitCode.UNKNOWN
     assert "nothing exercised it: nobody tried" in markdown(made)
 
 
 def test_a_violation_of_what_is_promised_is_invalid_with_its_witness() -> None:
     made = table(done(document("one-member-per-id", 12, {"duplicate-member": 2})))
-    assert cell(made, RowId.M1).state is CellState.VIOLATED
+    assert cell(made, "M1").state is CellState.VIOLATED
     assert made.exit_code is ExitCode.INVALID
     assert "promised and violated: M1 on s" in made.sentence
     assert "duplicate-member & &lt;that>" in markdown(made)
@@ -99,19 +100,19 @@ def test_a_violation_of_a_recipe_is_shown_and_is_no_failure() -> None:
             }
         )
     )
-    assert cell(made, RowId.M2).state is CellState.VIOLATED
+    assert cell(made, "M2").state is CellState.VIOLATED
     assert made.exit_code is ExitCode.VALID
 
 
 def test_a_run_that_is_missing_is_never_green() -> None:
     made = table(done(None, "it ended with 255"))
-    assert (cell(made, RowId.M1).state, cell(made, RowId.M1).why) == (CellState.NOT_RUN, "it ended with 255")
+    assert (cell(made, "M1").state, cell(made, "M1").why) == (CellState.NOT_RUN, "it ended with 255")
     assert made.exit_code is ExitCode.UNKNOWN
 
 
 def test_a_checker_that_failed_exposes_nothing() -> None:
     made = table(done(document("one-member-per-id", 12, cause="failed", reason="it raised")))
-    assert cell(made, RowId.M1).state is CellState.UNEXERCISED
+    assert cell(made, "M1").state is CellState.UNEXERCISED
 
 
 def test_a_system_without_a_recipe_says_no_recipe() -> None:
@@ -132,19 +133,20 @@ def test_rows_and_experiments_name_what_is_there() -> None:
         promises |= {guarantee.name for guarantee in system.promises()}
     assert {experiment.workload for experiment in EXPERIMENTS} <= set(workloads)
     assert {measure.guarantee for row in ROWS for measure in row.measures} <= promises
-    assert [row.id for row in ROWS] == list(RowId)
-    assert all((row.id.value[0] == "K") == (row.proposal is Proposal.KIP_273) for row in ROWS)
+    assert {measure.experiment for row in ROWS for measure in row.measures} <= {one.id for one in EXPERIMENTS}
+    assert len({row.id for row in ROWS}) == len(ROWS) == 40
+    assert all((row.id[0] == "K") == (row.proposal is Proposal.KIP_273) for row in ROWS)
     assert all(bool(row.measures) != bool(row.unmeasured or (row.construction and not row.measures)) for row in ROWS)
 
 
 def test_what_no_run_measures_says_why() -> None:
     column = KipColumn(
         recipes=(),
-        claims={RowId.M2: cannot("a copy"), RowId.M5: promised("the manual"), RowId.N6: by_recipe("the client stops")},
-        unmeasured={RowId.M5: "no two incarnations differ"},
+        claims={"M2": cannot("a copy"), "M5": promised("the manual"), "N6": by_recipe("the client stops")},
+        unmeasured={"M5": "no two incarnations differ"},
     )
     made = table(column=column)
-    wanted = {RowId.M2: CellState.CANNOT, RowId.M5: CellState.NOT_MEASURED, RowId.N6: CellState.BY_CONSTRUCTION}
+    wanted = {"M2": CellState.CANNOT, "M5": CellState.NOT_MEASURED, "N6": CellState.BY_CONSTRUCTION}
     for row, state in wanted.items():
         assert cell(made, row).state is state
         assert cell(made, row).why
@@ -165,16 +167,21 @@ def test_each_column_fits_its_recipes(name: str) -> None:
 
 
 def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Path) -> None:
-    wishes = TableWishes(
-        proposal=Proposal.KIP_30, systems=("consul",), runtime="lab", budget_s=1, seed=1, results=tmp_path
-    )
-    made = TableMaking(wishes).write()
+    wishes = NightWishes(budget_s=1, seed=1, results=tmp_path)
+    made = TableMaking(Proposal.KIP_30, ("consul",), wishes, runtime="lab").write()
     (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
     assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
-    assert cell(made, RowId.M1).recipe == "session-key/1"
+    assert cell(made, "M1").recipe == "session-key/1"
 
 
-def test_a_claim_is_one_of_the_three(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('recipes = []\n[claims]\nM1.promised = "a"\nM1.cannot = "b"\n')
-    with pytest.raises(UsageError, match=r"claims, M1: expected one of promised, recipe and cannot"):
+@pytest.mark.parametrize(
+    ("claims", "rule"),
+    [
+        ('M1.promised = "a"\nM1.cannot = "b"', "claims, M1: expected one of promised, recipe and cannot"),
+        ('M99.promised = "a"', "claims, M99: no row has this id"),
+    ],
+)
+def test_a_claim_is_one_of_the_three_about_a_row(tmp_path: Path, claims: str, rule: str) -> None:
+    (tmp_path / FILE).write_text(f"recipes = []\n[claims]\n{claims}\n")
+    with pytest.raises(UsageError, match=rule):
         read_column(tmp_path / FILE)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.campaigns.kip.columns import KipPart, column_of
+from fencepost.campaigns.kip.columns import column_of
+from fencepost.campaigns.kip.rows import KipPart
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import seconds
 from fencepost.harness.contract.guarantees import promises_in_force
