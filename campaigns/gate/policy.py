@@ -40,7 +40,6 @@ owner = "storage team"
 expires = 2027-01-31
 """
 
-import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
@@ -49,11 +48,10 @@ import msgspec
 
 from fencepost.campaigns.night.file import RUNS_MAX
 from fencepost.harness.base.toml_file import TomlFile, read_toml
-from fencepost.harness.findings.known_issues import TrackedIssue
+from fencepost.harness.findings.known_issues import TrackedIssue, check_issues
 
 FORMAT: Final = 1
 _HINT: Final = "a policy is a TOML file; docs/how-to/policy.toml is one to begin with"
-_FINGERPRINT_PARTS: Final = 4
 
 
 class BudgetMeasure(StrEnum):
@@ -85,36 +83,20 @@ class PolicyBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     error: float = 0.05
 
 
-class PolicyException(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PolicyException(TrackedIssue, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What somebody has taken on until a day: one violation, or missing evidence of one cell."""
 
-    link: str
-    owner: str
-    expires: datetime.date
     fingerprint: str = ""
     cell: str = ""
-    versions: tuple[str, ...] = ()
-    note: str = ""
 
     @property
     def subject(self) -> str:
         return self.fingerprint or f"cell {self.cell}"
 
-    def is_expired(self, today: datetime.date) -> bool:
-        """Whether its last day has passed."""
-        return today > self.expires
-
     @property
     def issue(self) -> TrackedIssue:
         """The known issue of an exception by fingerprint, by which runs are classed."""
-        return TrackedIssue(
-            fingerprint=self.fingerprint,
-            link=self.link,
-            owner=self.owner,
-            expires=self.expires,
-            versions=self.versions,
-            note=self.note,
-        )
+        return TrackedIssue(**{name: getattr(self, name) for name in TrackedIssue.__struct_fields__})
 
 
 class PolicyFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -196,19 +178,6 @@ def _check_exceptions(content: PolicyFile, source: TomlFile) -> None:
         where: list[str | int] = ["exception", number]
         if bool(each.fingerprint) == bool(each.cell):
             raise source.error(where, "an exception is about a fingerprint or about a cell", "give one of the two")
-        parts = each.fingerprint.split(":")
-        if each.fingerprint and (not all(parts) or len(parts) < _FINGERPRINT_PARTS):
-            raise source.error(
-                [*where, "fingerprint"],
-                f"{each.fingerprint!r} is no fingerprint",
-                "copy it from verdict.json: system:guarantee:anomaly:operations",
-            )
         if each.cell and each.versions:
             raise source.error([*where, "versions"], "only an exception by fingerprint has versions", "leave it out")
-        for key in ("link", "owner"):
-            if not getattr(each, key).strip():
-                raise source.error([*where, key], "it is empty", "somebody must own an exception, and say where")
-        if any(
-            (each.subject, each.versions) == (other.subject, other.versions) for other in content.exception[:number]
-        ):
-            raise source.error(where, "the same exception stands there before", "leave one of them out")
+    check_issues(source, "exception", content.exception)

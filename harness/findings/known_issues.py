@@ -22,7 +22,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.harness.base.toml_file import read_toml
+from fencepost.harness.base.toml_file import TomlFile, read_toml
 from fencepost.harness.verdict.fingerprint import violation_of
 
 FORMAT: Final = 1
@@ -39,6 +39,10 @@ class TrackedIssue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     expires: datetime.date
     versions: tuple[str, ...] = ()
     note: str = ""
+
+    @property
+    def subject(self) -> str:
+        return self.fingerprint
 
     @property
     def system(self) -> str:
@@ -76,9 +80,16 @@ def read_known_issues(path: Path) -> tuple[TrackedIssue, ...]:
     file = source.convert(_File)
     if file.format != FORMAT:
         raise source.error(["format"], f"this fencepost reads format {FORMAT}, not {file.format}")
-    for number, issue in enumerate(file.issue):
-        where: list[str | int] = ["issue", number]
-        if not all(parts := issue.fingerprint.split(":")) or len(parts) < _PARTS:
+    check_issues(source, "issue", file.issue)
+    return file.issue
+
+
+def check_issues(source: TomlFile, table: str, issues: Sequence[TrackedIssue]) -> None:
+    """Raise UsageError for a table of the file that is no issue, that nobody owns, or that stands there twice."""
+    for number, issue in enumerate(issues):
+        where: list[str | int] = [table, number]
+        parts = issue.fingerprint.split(":")
+        if issue.subject == issue.fingerprint and (not all(parts) or len(parts) < _PARTS):
             raise source.error(
                 [*where, "fingerprint"],
                 f"{issue.fingerprint!r} is no fingerprint",
@@ -86,12 +97,9 @@ def read_known_issues(path: Path) -> tuple[TrackedIssue, ...]:
             )
         for key in ("link", "owner"):
             if not getattr(issue, key).strip():
-                raise source.error([*where, key], "it is empty", "somebody must own a known issue, and say where")
-        if any(
-            issue.fingerprint == other.fingerprint and issue.versions == other.versions for other in file.issue[:number]
-        ):
-            raise source.error(where, "the same issue stands there before", "leave one of them out")
-    return file.issue
+                raise source.error([*where, key], "it is empty", f"somebody must own an {table}, and say where")
+        if any((issue.subject, issue.versions) == (other.subject, other.versions) for other in issues[:number]):
+            raise source.error(where, f"the same {table} stands there before", "leave one of them out")
 
 
 def uncovered(

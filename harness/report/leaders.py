@@ -34,15 +34,13 @@ from fencepost.harness.report.section import (
     tabulated,
 )
 from fencepost.harness.report.svg import (
-    FAULT_ROW,
     LANE,
     LEFT,
     RIGHT,
+    LanesPicture,
     TimeAxis,
     element,
-    fault_bands,
     label,
-    picture,
 )
 from fencepost.harness.report.words import clock, count, length, text, traced
 from fencepost.harness.verdict import Verdict, Vocabulary
@@ -352,20 +350,13 @@ def _folded(whole: Figures, drawn: int) -> str:
 
 
 def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: list[LeaderDeeds]) -> Markup:
-    axis = TimeAxis(0, max(history.end_ns, 1))
     epochs = sorted({reign.epoch.value for reigns in drawn.values() for reign in reigns})
     lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r.node for r in reigns)]
-    top = 8.0
-    _, rows = fault_bands(history.faults, axis, top, top, history.end_ns)
-    first = top + rows * FAULT_ROW + 8
-    bottom = first + LANE * len(lanes) + 4
-    bands, _ = fault_bands(history.faults, axis, top, bottom, history.end_ns)
-    parts = [axis.drawn(top, bottom), bands]
-    if rows:
-        parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
+    made = LanesPicture(history, len(lanes))
+    axis, parts = made.axis, made.parts
     described = []
     for number, (name, node) in enumerate(lanes):
-        y = first + number * LANE
+        y = made.first + number * LANE
         if number == 0 or lanes[number - 1][0] != name:
             parts.append(label(4, y + 21, text(name, 6), "lane-name"))
             if number:
@@ -375,13 +366,7 @@ def _picture(history: History, drawn: Mapping[str, list[PolledReign]], deeds: li
         parts.append(lane_bars([_stretch(r) for r in own], axis, y, epochs, "leader epoch"))
         parts += [_did(deed, own, axis, y) for deed in deeds if (deed.partition, deed.node) == (name, node)]
         described += [f"{node} led {name} in epoch {r.epoch.value}" for r in own]
-    return picture(
-        bottom + 20,
-        *parts,
-        name="Who led each topic partition",
-        description="; ".join(described[:24]),
-        id_="partitions-lanes",
-    )
+    return made.drawn("Who led each topic partition", described[:24], "partitions-lanes")
 
 
 def _stretch(reign: PolledReign) -> Stretch:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from markupsafe import Markup, escape
 
-from fencepost.harness.history import FaultOutcome, FaultSpan
+from fencepost.harness.history import FaultOutcome, FaultSpan, History
 from fencepost.harness.report.words import clock, text
 
 #: All wide pictures share one width and one left margin, so that equal times stand above each other.
@@ -161,6 +161,24 @@ def fault_bands(
             out.append(box(c0, c1, y + 1, FAULT_ROW - 3, "proven", about, least=2))
         out.append(label(axis.x(name_ns) + 4, y + 12, fault_name(fault), "fault-name"))
     return joined(out), count
+
+
+class LanesPicture:
+    """A picture of lanes over a whole run, below its faults: lanes begin at `first`, and `parts` are drawn."""
+
+    def __init__(self, history: History, lanes: int) -> None:
+        top = 8.0
+        self.axis = TimeAxis(0, max(history.end_ns, 1))
+        _, rows = fault_bands(history.faults, self.axis, top, top, history.end_ns)
+        self.first = top + rows * FAULT_ROW + 8
+        self._bottom = self.first + LANE * lanes + 4
+        bands, _ = fault_bands(history.faults, self.axis, top, self._bottom, history.end_ns)
+        self.parts = [self.axis.drawn(top, self._bottom), bands]
+        if rows:
+            self.parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
+
+    def drawn(self, name: str, described: Sequence[str], id_: str) -> Markup:
+        return picture(self._bottom + 20, *self.parts, name=name, description="; ".join(described), id_=id_)
 
 
 def _fault_title(fault: FaultSpan) -> str:

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -16,6 +16,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
+    from fencepost.harness.cli.check.judged_table import JudgedTable
     from fencepost.harness.cli.check.second_opinions import OtherTools
     from fencepost.harness.interchange.formats.imported import Imported
     from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion
@@ -127,35 +128,8 @@ def _takes_for_table(path: Path, reading: Reading) -> bool:
     return True
 
 
-class Judged(Protocol):
-    """What was judged: a file of another tool, rows handed over in Python, or a table."""
-
-    @property
-    def judgement(self) -> "Judgement": ...
-
-    @property
-    def history(self) -> History | None:
-        """What to list a witness's operations from; None: it is told in sentences only."""
-
-    @property
-    def taken_for(self) -> str:
-        """Form and model, in few words."""
-
-    @property
-    def operations(self) -> int:
-        """How many were judged."""
-
-    def introduction(self) -> list[str]:
-        """What was judged, by which model: the lines before the verdict."""
-
-    def document(self) -> dict[str, Any]:
-        """The judgement as plain data."""
-
-    def write_page(self, output: Path) -> None:
-        """Write the report; raises HarnessError where it, or a section of it, could not be made."""
-
-    def question(self) -> "ToolQuestion":
-        """What other tools are asked."""
+#: What was judged: a file of another tool, rows handed over in Python, or a table.
+Judged: TypeAlias = "JudgedHistory | JudgedTable"
 
 
 class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):

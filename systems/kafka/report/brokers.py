@@ -13,16 +13,14 @@ from markupsafe import Markup
 from fencepost.harness.history import LogEvent, Logged
 from fencepost.harness.report.section import AddedSection, ReportCase
 from fencepost.harness.report.svg import (
-    FAULT_ROW,
     LANE,
     LEFT,
     RIGHT,
+    LanesPicture,
     TimeAxis,
     box,
     element,
-    fault_bands,
     label,
-    picture,
     title,
 )
 from fencepost.harness.report.words import clock, count, text
@@ -133,29 +131,14 @@ def _stays(begun: Sequence[tuple[LogEvent, str, bool]], end_ns: int) -> list[Sta
 
 
 def _picture(case: ReportCase, lanes: Mapping[str, Sequence[Stay]]) -> Markup:
-    history = case.history
-    axis = TimeAxis(0, max(history.end_ns, 1))
-    top = 8.0
-    _, rows = fault_bands(history.faults, axis, top, top, history.end_ns)
-    first = top + rows * FAULT_ROW + 8
-    bottom = first + LANE * len(lanes) + 4
-    bands, _ = fault_bands(history.faults, axis, top, bottom, history.end_ns)
-    parts = [axis.drawn(top, bottom), bands]
-    if rows:
-        parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
+    made = LanesPicture(case.history, len(lanes))
     for number, (name, stays) in enumerate(lanes.items()):
-        y = first + number * LANE
-        parts.append(label(LEFT - 8, y + 21, text(name, 12), "lane-text", "end"))
-        parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y - 1, y2=y - 1, class_="lane-line"))
-        parts += [part for stay in stays for part in _bar(stay, axis, y)]
+        y = made.first + number * LANE
+        made.parts.append(label(LEFT - 8, y + 21, text(name, 12), "lane-text", "end"))
+        made.parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y - 1, y2=y - 1, class_="lane-line"))
+        made.parts += [part for stay in stays for part in _bar(stay, made.axis, y)]
     described = [f"{name}: {stay.what} from {clock(stay.from_ns)}" for name, own in lanes.items() for stay in own]
-    return picture(
-        bottom + 20,
-        *parts,
-        name="Brokers and in-sync replicas",
-        description="; ".join(described[:40]),
-        id_="brokers-lanes",
-    )
+    return made.drawn("Brokers and in-sync replicas", described[:40], "brokers-lanes")
 
 
 def _bar(stay: Stay, axis: TimeAxis, y: float) -> list[Markup]:
