@@ -4,6 +4,7 @@ The plugin itself is loaded by its entry point, as in a user's environment. Runs
 last test, which starts real nodes.
 """
 
+import re
 import textwrap
 from pathlib import Path
 from typing import Final
@@ -77,17 +78,13 @@ def _played(pytester: pytest.Pytester, *flags: str) -> pytest.RunResult:
     return pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider", *flags)
 
 
-def test_each_plan_file_is_a_test(pytester: pytest.Pytester) -> None:
+def test_each_plan_file_is_a_test_that_says_how_it_ended(pytester: pytest.Pytester) -> None:
     for name, seed in (("kept", 1), ("violated", 2), ("unknown", 3), ("failed", 4)):
         _plan(pytester, name, seed)
-    result = _played(pytester, "-rA")
+    result = _played(pytester, "-rA", "--junitxml=out.xml")
     result.assert_outcomes(passed=1, failed=2, errors=1)
     result.stdout.fnmatch_lines(["PASSED kept.plan.toml::kept"])
-
-
-def test_a_violation_fails_with_its_witness(pytester: pytest.Pytester) -> None:
-    _plan(pytester, "nightly", 2)
-    _played(pytester).stdout.fnmatch_lines(
+    result.stdout.fnmatch_lines(
         [
             "invalid: the headline of example",
             "witness (stale-read):",
@@ -96,6 +93,15 @@ def test_a_violation_fails_with_its_witness(pytester: pytest.Pytester) -> None:
             "seed 2; repeat with: fencepost run *results/folder/plan.toml",
         ]
     )
+    # What the harness could not do has its hint and no traceback.
+    result.stdout.fnmatch_lines(["the cluster did not start", "hint: look into its log"])
+    result.stdout.no_fnmatch_line("*Traceback*")
+    # JUnit has seed and command of each, and the report of those that ran.
+    xml = (pytester.path / "out.xml").read_text()
+    for seed in (1, 2, 3, 4):
+        case = next(part for part in xml.split("<testcase ") if f'name="fencepost_seed" value="{seed}"' in part)
+        assert 'name="fencepost_command" value="fencepost run' in case
+        assert ('name="fencepost_report"' in case) == (seed < 4)
 
 
 def test_an_unknown_run_is_skipped_where_that_is_asked_for(pytester: pytest.Pytester) -> None:
@@ -112,26 +118,17 @@ def test_a_setting_that_is_no_choice_is_refused(pytester: pytest.Pytester) -> No
     result.stderr.fnmatch_lines(["*fencepost_unknown: choose from fail, skip*"])
 
 
-def test_what_the_harness_could_not_do_has_its_hint_and_no_traceback(pytester: pytest.Pytester) -> None:
-    _plan(pytester, "nightly", 4)
-    result = _played(pytester)
-    result.stdout.fnmatch_lines(["the cluster did not start", "hint: look into its log"])
-    result.stdout.no_fnmatch_line("*Traceback*")
-
-
 def test_a_marked_test_is_held_to_what_it_expects(pytester: pytest.Pytester) -> None:
     tests = [_marked(i, f", seed={seed}", more) for i, (seed, more, _) in enumerate(MARKED)]
     pytester.makepyfile("import pytest\n" + "".join(tests))
-    result = _played(pytester, "-rA")
-    lines = result.stdout.str().splitlines()
-    ends = {
-        word.lower(): {
-            int(line.rpartition("test_")[2].partition(" ")[0]) for line in lines if line.startswith(f"{word} ")
-        }
-        for word in ("PASSED", "FAILED", "ERROR")
-    }
-    expected = {end: {i for i, (*_, of) in enumerate(MARKED) if of == end} for end in ("passed", "failed", "error")}
-    assert ends == expected
+    ends = _ends(_played(pytester, "-rA"))
+    assert ends == {i: end for i, (*_, end) in enumerate(MARKED)}
+
+
+def _ends(result: pytest.RunResult) -> dict[int, str]:
+    """How each marked test ended, by its number."""
+    lines = re.findall(r"^(PASSED|FAILED|ERROR|XFAIL) .*?test_(\d+)\b", result.stdout.str(), re.MULTILINE)
+    return {int(number): word.lower() for word, number in lines}
 
 
 ISSUE: Final = """
@@ -144,24 +141,30 @@ ISSUE: Final = """
 
 
 @pytest.mark.parametrize(
-    ("seed", "more", "expires", "outcome"),
+    ("expires", "tests"),
     [
-        (2, "", "2100-01-01", "xfailed"),
-        (2, "", "2020-01-01", "failed"),
-        (1, "", "2100-01-01", "passed"),
-        (2, ", known='https://issues.example/1'", "2100-01-01", "xfailed"),
-        # A bug that is gone must leave the list.
-        (1, ", known='https://issues.example/1'", "2100-01-01", "failed"),
-        (2, ", known='https://issues.example/1'", "2020-01-01", "failed"),
-        (2, ", known='https://issues.example/2'", "2100-01-01", "failed"),
+        (
+            "2100-01-01",
+            [
+                (2, "", "xfail"),
+                (1, "", "passed"),
+                (2, ", known='https://issues.example/1'", "xfail"),
+                # A bug that is gone must leave the list.
+                (1, ", known='https://issues.example/1'", "failed"),
+                (2, ", known='https://issues.example/2'", "failed"),
+            ],
+        ),
+        ("2020-01-01", [(2, "", "failed"), (2, ", known='https://issues.example/1'", "failed")]),
     ],
 )
 def test_a_known_issue_is_an_expected_failure_until_it_expires(
-    pytester: pytest.Pytester, seed: int, more: str, expires: str, outcome: str
+    pytester: pytest.Pytester, expires: str, tests: list[tuple[int, str, str]]
 ) -> None:
     (pytester.path / "known-issues.toml").write_text(textwrap.dedent(ISSUE.format(expires=expires)))
-    pytester.makepyfile("import pytest\n" + _marked(0, f", seed={seed}", more))
-    _played(pytester, "--fencepost-known", "known-issues.toml").assert_outcomes(**{outcome: 1})
+    marked = [_marked(i, f", seed={seed}", more) for i, (seed, more, _) in enumerate(tests)]
+    pytester.makepyfile("import pytest\n" + "".join(marked))
+    ends = _ends(_played(pytester, "-rA", "--fencepost-known", "known-issues.toml"))
+    assert ends == {i: end for i, (*_, end) in enumerate(tests)}
 
 
 def test_a_run_without_a_plan_is_told_so(pytester: pytest.Pytester) -> None:
@@ -187,58 +190,42 @@ def test_workers_and_their_parent_draw_the_same_seeds(pytester: pytest.Pytester)
     assert seeds[0] == seeds[1]
 
 
-def test_junit_has_seed_command_and_report(pytester: pytest.Pytester) -> None:
-    _plan(pytester, "nightly", 1)
-    _played(pytester, "--junitxml=out.xml")
-    text = (pytester.path / "out.xml").read_text()
-    assert 'name="fencepost_seed" value="1"' in text
-    assert 'name="fencepost_command" value="fencepost run' in text
-    assert 'name="fencepost_report"' in text
-
-
 def test_plans_are_chosen_by_name(pytester: pytest.Pytester) -> None:
     for name, seed in (("quick", 1), ("slow", 2)):
         _plan(pytester, name, seed)
     _played(pytester, "-k", "quick").assert_outcomes(passed=1, deselected=1)
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-@pytest.mark.parametrize("more", ["", ", expect='invalid', anomaly='lost-update'"])
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_what_went_wrong_is_printed_once(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str, seed: int, more: str
-) -> None:
+def test_what_went_wrong_is_printed_once(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, ci: str) -> None:
     monkeypatch.setenv("CI", ci)
     monkeypatch.delenv("BUILD_NUMBER", raising=False)
-    pytester.makepyfile("import pytest\n" + _marked(0, f", seed={seed}", more))
+    wrong = [(seed, more) for seed in (2, 3) for more in ("", ", expect='invalid', anomaly='lost-update'")]
+    marked = [_marked(i, f", seed={seed}", more) for i, (seed, more) in enumerate(wrong)]
+    pytester.makepyfile("import pytest\n" + "".join(marked))
     # Under CI pytest repeats each message whole in its own summary at the end.
     failures, _, _ = _played(pytester).stdout.str().partition("short test summary info")
-    assert failures.count("report: ") == 1 and "During handling" not in failures
+    assert "During handling" not in failures
+    _, *each = re.split(r"_{3,} test_\d _{3,}|_{3,} ERROR at setup of test_\d _{3,}", failures)
+    assert [part.count("report: ") for part in each] == [1] * len(wrong)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('system = "example"\nworkload = "register"\nnemesi = "none"\n', "nemesi"),
-        ('system = "example"\nworkload = 7\n', "workload"),
-        ("system = \n", "nightly.plan.toml"),
-    ],
-)
-def test_a_plan_that_is_wrong_is_an_error_with_properties(pytester: pytest.Pytester, text: str, message: str) -> None:
-    (pytester.path / "nightly.plan.toml").write_text(text)
+def test_a_plan_that_is_wrong_is_an_error_with_properties(pytester: pytest.Pytester) -> None:
+    wrong = {
+        "misspelt": ('system = "example"\nworkload = "register"\nnemesi = "none"\n', "nemesi"),
+        "number": ('system = "example"\nworkload = 7\n', "workload"),
+        "torn": ("system = \n", "torn.plan.toml"),
+    }
+    for name, (text, _) in wrong.items():
+        (pytester.path / f"{name}.plan.toml").write_text(text)
     result = _played(pytester, "--junitxml=out.xml")
-    result.assert_outcomes(errors=1)
-    assert message in result.stdout.str() and "Traceback" not in result.stdout.str()
-    xml = (pytester.path / "out.xml").read_text()
-    assert "<error " in xml and "<failure" not in xml
-    assert 'name="fencepost_plan"' in xml and 'name="fencepost_command" value="fencepost run' in xml
-
-
-def test_a_run_that_the_harness_could_not_make_has_its_seed_and_command(pytester: pytest.Pytester) -> None:
-    _plan(pytester, "nightly", 4)
-    _played(pytester, "--junitxml=out.xml").assert_outcomes(errors=1)
-    xml = (pytester.path / "out.xml").read_text()
-    assert 'name="fencepost_seed" value="4"' in xml and 'name="fencepost_command" value="fencepost run' in xml
+    result.assert_outcomes(errors=3)
+    assert "Traceback" not in result.stdout.str()
+    _, *cases = (pytester.path / "out.xml").read_text().split("<testcase ")
+    assert len(cases) == 3
+    for case, (_, message) in zip(cases, wrong.values(), strict=True):
+        assert "<error " in case and "<failure" not in case and message in case
+        assert 'name="fencepost_plan"' in case and 'name="fencepost_command" value="fencepost run' in case
 
 
 @pytest.mark.cluster
