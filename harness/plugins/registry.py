@@ -142,6 +142,8 @@ class Names(MutableMapping[str, str]):
         self.kind = kind
         self._core = core
         self._reserved = reserved or {}
+        #: The offers of this kind, and of which look at plug-ins they are.
+        self._found: tuple[object, dict[str, offers.NamedOffer]] = (None, {})
 
     def __getitem__(self, name: str) -> str:
         if name in self._core:
@@ -150,10 +152,11 @@ class Names(MutableMapping[str, str]):
         return str(offer.target) if offer.source.leaf else offer.source.place
 
     def __setitem__(self, name: str, target: str) -> None:
-        self._core[name] = target
+        self._core[name], self._found = target, (None, {})
 
     def __delitem__(self, name: str) -> None:
         del self._core[name]
+        self._found = (None, {})
 
     def __iter__(self) -> Iterator[str]:
         leaves = {name: offer for name, offer in self._offers().items() if offer.source.leaf}
@@ -174,8 +177,11 @@ class Names(MutableMapping[str, str]):
         return offer.source.name if offer is not None and offer.source.leaf else ""
 
     def _offers(self) -> dict[str, offers.NamedOffer]:
-        offers.refuse_clashes(self.kind, {**self._core, **self._reserved})
-        return {name: offer for (kind, name), offer in offers.offered().offers.items() if kind == self.kind}
+        there = offers.offered()
+        if self._found[0] is not there:
+            offers.refuse_clashes(self.kind, {**self._core, **self._reserved})
+            self._found = there, {name: offer for (kind, name), offer in there.offers.items() if kind == self.kind}
+        return self._found[1]
 
 
 SYSTEMS: Final = Names("systems", {})
