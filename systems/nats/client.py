@@ -12,7 +12,7 @@ There are three ways to read a key:
     plain    a direct get, which any replica may answer from its own copy.
 
 A compare-and-set is a get from the leader and a write that expects the sequence which the get showed. If the get is
-stale the write is refused.
+stale the write is refused, and known not to have happened where the refusal names a later message (`publish_if`).
 """
 
 import base64
@@ -22,7 +22,7 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Members, ReadMode, Reply
 from fencepost.systems.nats.log import StreamLog
-from fencepost.systems.nats.stream import STREAM, NatsSession
+from fencepost.systems.nats.stream import STREAM, NatsSession, publish, publish_if
 from fencepost.systems.nats.watches import WatchableStream
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import answer_of
@@ -30,7 +30,6 @@ from fencepost.systems.nats.wire.connection import answer_of
 _GET: Final = f"$JS.API.STREAM.MSG.GET.{STREAM}"
 _DIRECT_GET: Final = f"$JS.API.DIRECT.GET.{STREAM}"
 _INFO: Final = f"$JS.API.STREAM.INFO.{STREAM}"
-_EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 #: A subject that no key has, whose writes prove that the stream has a leader now.
 _BARRIER: Final = "barrier.b"
 
@@ -55,7 +54,7 @@ class NatsStorage(NatsSession):
                 raise ValueError(f"NATS has no reads of mode {mode.value!r}; it has strong, leader and plain ones")
 
     async def write(self, key: str, value: bytes) -> Reply:
-        return await self._publish(_subject(key), value)
+        return await publish(self._connection, _subject(key), value)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         present = await self._get(key)
@@ -96,7 +95,7 @@ class NatsStorage(NatsSession):
         refusal: Definite | None = None
         if mode is ReadMode.STRONG:
             try:
-                least = (await self._publish(_BARRIER, b"")).position
+                least = (await publish(self._connection, _BARRIER, b"")).position
             except Definite as refused:
                 if refused.code != errors.NO_RESPONDERS:
                     raise
@@ -119,20 +118,8 @@ class NatsStorage(NatsSession):
 
     # Requests.
 
-    async def _publish(self, subject: str, value: bytes) -> Reply:
-        answer = answer_of(await self._connection.request(subject, value))
-        return Reply(position=answer["seq"], value_position=answer["seq"])
-
     async def _publish_if(self, subject: str, value: bytes, sequence: int, otherwise: str) -> Reply:
-        """Write if the subject's last message has this sequence (0: it has none); else raise `Definite(otherwise)`."""
-        message = await self._connection.request(subject, value, {_EXPECTED_SEQUENCE: str(sequence)})
-        try:
-            answer = answer_of(message)
-        except Definite as refused:
-            if refused.code == "wrong-last-sequence":
-                raise Definite(otherwise, str(refused)) from None
-            raise
-        return Reply(position=answer["seq"], value_position=answer["seq"])
+        return await publish_if(self._connection, subject, value, sequence, otherwise)
 
     async def _get(self, key: str) -> Reply:
         request = json.dumps({"last_by_subj": _subject(key)}).encode()

@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.coordination import Definite, Indefinite, Reply
+from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import NatsConnection, answer_of
 
 STREAM: Final = "S"
@@ -20,6 +21,7 @@ WATCHED_SUBJECTS: Final = "watched.>"
 _CREATE_S: Final = 20.0
 _TRY_S: Final = 1.0
 _PAUSE_S: Final = 0.2
+_EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 
 
 def partition_stream(partition: int) -> str:
@@ -71,3 +73,30 @@ class NatsSession:
                 refused = error
             await asyncio.sleep(_PAUSE_S)
         raise refused
+
+
+async def publish(
+    connection: NatsConnection, subject: str, value: bytes, headers: Mapping[str, str] | None = None
+) -> Reply:
+    position = answer_of(await connection.request(subject, value, headers))["seq"]
+    return Reply(position=position, value_position=position)
+
+
+async def publish_if(
+    connection: NatsConnection,
+    subject: str,
+    value: bytes,
+    sequence: int,
+    otherwise: str,
+    headers: Mapping[str, str] | None = None,
+) -> Reply:
+    """Write if the subject's last message has this sequence (0: it has none); else raise `Definite(otherwise)`.
+
+    A refusal is definite only if it names a later message: that one is committed, so every later leader knows it.
+    """
+    try:
+        return await publish(connection, subject, value, {_EXPECTED_SEQUENCE: str(sequence), **(headers or {})})
+    except Indefinite as refused:
+        if refused.code == errors.WRONG_LAST_SEQUENCE and errors.number_at_end(refused) > sequence:
+            raise Definite(otherwise, str(refused)) from None
+        raise

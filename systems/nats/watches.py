@@ -32,13 +32,12 @@ from fencepost.harness.coordination import (
     WatchedKey,
     WatchMode,
 )
-from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS, NatsSession
+from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS, NatsSession, publish, publish_if
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import NatsConnection, answer_of
 from fencepost.systems.nats.wire.frames import Message
 
 _BARRIER: Final = "watch-barrier.b"
-_EXPECTED_SEQUENCE: Final = "Nats-Expected-Last-Subject-Sequence"
 _OPERATION: Final = "KV-Operation"
 _DELETED: Final = "DEL"
 _HEARTBEAT: Final = 100
@@ -77,20 +76,20 @@ class NatsWatches:
         self._connection.close()
 
     async def put(self, key: str, value: bytes) -> Reply:
-        return await self._publish(_subject(key), value)
+        return await publish(self._connection, _subject(key), value)
 
     async def delete(self, key: str) -> Reply:
         """Read, then write a message that marks the deletion, if the key's last message is still the one read."""
         sequence, value = await self._last(key)
         if value is None:
             raise Definite(errors.ABSENT, "a read showed no value")
-        return await self._publish(_subject(key), b"", sequence, {_OPERATION: _DELETED})
+        return await self._put_if(key, b"", sequence, {_OPERATION: _DELETED})
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         sequence, value = await self._last(key)
         if value != old:
             raise Definite(errors.CAS_MISMATCH, "a read showed another value")
-        return await self._publish(_subject(key), new, sequence)
+        return await self._put_if(key, new, sequence)
 
     async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
         raise Definite(errors.UNSUPPORTED, "messages of several subjects have a position each")
@@ -102,7 +101,7 @@ class NatsWatches:
 
     async def entries(self) -> tuple[WatchedKey, ...]:
         """Read every key from the stream's leader, which has to show a message that was just stored."""
-        least = (await self._publish(_BARRIER, b"")).position or 0
+        least = (await publish(self._connection, _BARRIER, b"")).position or 0
         request = json.dumps({"subjects_filter": WATCHED_SUBJECTS}).encode()
         state = answer_of(await self._connection.request(f"$JS.API.STREAM.INFO.{WATCHED}", request))["state"]
         if state["last_seq"] < least:
@@ -139,19 +138,8 @@ class NatsWatches:
         value = base64.b64decode(message.get("data", ""))
         return message["seq"], value or None
 
-    async def _publish(
-        self, subject: str, value: bytes, expected: int | None = None, headers: Mapping[str, str] | None = None
-    ) -> Reply:
-        """Write; with `expected` on condition that the key's last message has this sequence."""
-        condition = {} if expected is None else {_EXPECTED_SEQUENCE: str(expected)}
-        message = await self._connection.request(subject, value, {**condition, **(headers or {})})
-        try:
-            answer = answer_of(message)
-        except Definite as refused:
-            if refused.code == "wrong-last-sequence":
-                raise Definite(errors.CAS_MISMATCH, str(refused)) from None
-            raise
-        return Reply(position=answer["seq"], value_position=answer["seq"])
+    async def _put_if(self, key: str, value: bytes, sequence: int, headers: Mapping[str, str] | None = None) -> Reply:
+        return await publish_if(self._connection, _subject(key), value, sequence, errors.CAS_MISMATCH, headers)
 
 
 class _Watch:

@@ -1,11 +1,15 @@
 """The table from JetStream's answers to outcomes.
 
-A row is *definite* only where the stream's leader refuses a message before it proposes it to its group, or where
-nothing answered because nobody was subscribed. In doubt a row is indefinite. A stream without a quorum does not answer
-a publish at all, so most losses end as the caller's time-out.
+A row is *definite* only where no leader can store the message any more, or where nothing answered because nobody was
+subscribed. In doubt a row is indefinite. A stream without a quorum does not answer a publish at all, so most losses end
+as the caller's time-out.
 
-Sources: nats-server 2.12 server/errors.json (codes and texts), server/jetstream_cluster.go (processClusteredInboundMsg:
-what is checked before the proposal, and what when the message is stored), server/client.go (no responders).
+That a leader refuses a message before it proposes it proves nothing: a superseded leader stays subscribed to the
+stream's subjects until it hears of the new term, so both get the message, and the first answer may be its refusal while
+the new leader stores the message (seen on 2.14.9: refusal 10164, then an acknowledgement).
+
+Sources: nats-server 2.14 server/errors.json (codes and texts), jetstream_cluster.go (processClusteredInboundMsg),
+jetstream_batching.go (checkMsgHeadersPreClusteredProposal), client.go (no responders).
 """
 
 from typing import Final
@@ -20,6 +24,7 @@ CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 BEHIND: Final = "behind"
 MALFORMED: Final = "malformed-answer"
+WRONG_LAST_SEQUENCE: Final = "wrong-last-sequence"
 NO_MESSAGE: Final = "no-message"
 NO_STREAM: Final = "no-stream"
 NO_RESPONDERS: Final = "no-responders"
@@ -32,9 +37,9 @@ WATCH_GAP: Final = "watch-gap"
 #: Definite by what the client itself knows: code and reason.
 OWN_DEFINITE: Final = {
     NOT_CONNECTED: "the connection was not open when the request was made, so no byte of it was sent",
-    CAS_MISMATCH: "a read showed another value than the compare-and-set expects, or the stream's leader answered that"
-    " the subject has another last sequence",
-    EXISTS: "the answer says that the subject has a message already, so nothing was stored",
+    CAS_MISMATCH: "a read showed another value than the compare-and-set expects, or the answer names a later message of"
+    " the subject than the expected one",
+    EXISTS: "the answer names a message that the subject has already, so nothing was stored",
     ABSENT: "a read showed no value, or the mark of a deletion, so nothing was stored",
     UNSUPPORTED: "nothing was sent: NATS has no transaction over several subjects that has one position",
     NOT_WATCHING: "the client has no consumer, so nothing was sent",
@@ -47,18 +52,16 @@ OWN_DEFINITE: Final = {
 #: By `err_code` of an answer.
 ERRORS: Final = {
     10071: Row(
-        "wrong-last-sequence",
-        Definite,
-        "compared before the message is stored, and on every replica in the same way: it is not stored",
+        WRONG_LAST_SEQUENCE,
+        Indefinite,
+        "a leader that knows no message later than the expected one may be superseded (`publish_if` tells the others)",
     ),
     10164: Row(
         "wrong-last-sequence-in-flight",
-        Definite,
-        "another message of the subject is proposed and not stored yet: refused before the proposal",
+        Indefinite,
+        "what a superseded leader has proposed and cannot store stays in flight: the present leader may store this one",
     ),
-    10060: Row(
-        "other-stream", Definite, "the stream of the subject is not the expected one: refused before the proposal"
-    ),
+    10060: Row("other-stream", Definite, "the stream of the subject is not the expected one: no leader takes it"),
     10059: Row(NO_STREAM, Definite, "there is no such stream: nothing to act on"),
     10037: Row(NO_MESSAGE, Definite, "a read found no message"),
     10008: Row(
@@ -101,3 +104,9 @@ def of_error(number: int, text: str) -> Definite | Indefinite:
 def of_status(number: int, text: str) -> Definite | Indefinite:
     """The outcome of a message without content that has this status."""
     return outcome(STATUSES.get(number), f"status-{number}", text)
+
+
+def number_at_end(refused: Indefinite) -> int:
+    """The sequence that a refusal names: "wrong last sequence: 7"; 0 where it names none."""
+    number = str(refused).rpartition(" ")[2]
+    return int(number) if number.isdigit() else 0

@@ -26,11 +26,17 @@ async def raised(request: Awaitable[object]) -> tuple[str, str]:
         return "indefinite", error.code
 
 
-@pytest.mark.parametrize(("number", "row"), errors.ERRORS.items())
-def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(number: int, row: Row) -> None:
+ANSWERS = [
+    *((row, refusal(400, number, "as the test says")) for number, row in errors.ERRORS.items()),
+    *((row, (f"NATS/1.0 {number} Words\r\n\r\n".encode(), b"")) for number, row in errors.STATUSES.items()),
+]
+
+
+@pytest.mark.parametrize(("row", "answer"), ANSWERS, ids=[row.code for row, _ in ANSWERS])
+def test_every_refusal_and_status_has_the_outcome_of_its_row(row: Row, answer: tuple[bytes, bytes]) -> None:
     async def scenario() -> None:
         stream = Stream()
-        stream.instead = lambda subject: refusal(400, number, "as the test says")
+        stream.instead = lambda subject: answer
         async with serving(stream.answer) as port:
             client = NatsStorage(await connected(port), 3)
             assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
@@ -39,14 +45,24 @@ def test_every_refusal_of_jetstream_has_the_outcome_of_its_row(number: int, row:
     run(scenario())
 
 
-@pytest.mark.parametrize(("number", "row"), errors.STATUSES.items())
-def test_every_status_has_the_outcome_of_its_row(number: int, row: Row) -> None:
+@pytest.mark.parametrize(
+    ("number", "text", "outcome"),
+    [
+        (10071, "wrong last sequence: 2", ("definite", errors.CAS_MISMATCH)),
+        (10071, "wrong last sequence: 0", ("indefinite", errors.WRONG_LAST_SEQUENCE)),
+        (10164, "wrong last sequence", ("indefinite", "wrong-last-sequence-in-flight")),
+    ],
+)
+def test_only_a_later_message_proves_that_no_leader_stores_a_write(
+    number: int, text: str, outcome: tuple[str, str]
+) -> None:
     async def scenario() -> None:
         stream = Stream()
-        stream.instead = lambda subject: (f"NATS/1.0 {number} Words\r\n\r\n".encode(), b"")
         async with serving(stream.answer) as port:
             client = NatsStorage(await connected(port), 3)
-            assert await raised(client.write("a", b"1")) == ("definite" if row.definite else "indefinite", row.code)
+            await client.write("a", b"1")
+            stream.instead = lambda subject: refusal(400, number, text) if subject == "key.a" else None
+            assert await raised(client.cas("a", b"1", b"2")) == outcome
             await client.close()
 
     run(scenario())

@@ -143,8 +143,9 @@ def test_changes_are_made_on_condition_of_what_was_read() -> None:
             assert await ended(watches.delete("k0")) == "absent"
             assert await watches.entries() == ()
             assert await ended(watches.put_all((("p0", b"1"),))) == "unsupported"
-            stream.instead = lambda subject: refusal(400, 10071, "wrong") if subject == "watched.k0" else None
-            assert await ended(watches.put("k0", b"1")) == "cas-mismatch"
+            await watches.put("k0", b"1")
+            stream.instead = lambda subject: refusal(400, 10071, "wrong: 9") if subject == "watched.k0" else None
+            assert await ended(watches.cas("k0", b"1", b"2")) == "cas-mismatch"
             await watches.close()
 
     run(scenario())
