@@ -19,6 +19,8 @@ class MemberChanges(Generic[S]):
     """How the members of one system's clusters are removed and added while it runs."""
 
     of: Callable[[Layout, Artifacts], "Membership"]
+    #: The same for nodes that come back as learners (`AdmitsLearners`); None where there are none.
+    learners: Callable[[Layout, Artifacts], "Membership"] | None = None
     #: Why a removed member can come back only without its data; None where it can keep them.
     wiped: Refusal | None = None
     #: Why members cannot be changed with this release and these options; None when they can. Called before anything is
@@ -102,4 +104,13 @@ class NamesRemovedMembers(Protocol):
         Raises:
             Definite, Indefinite: the node does not answer.
         """
+        ...
+
+
+@runtime_checkable
+class AdmitsLearners(Protocol):
+    """A membership in which a server may run only once it is known as a learner; `add` then makes it a voter."""
+
+    async def admit(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        """Ask the node `through` to know the server as a learner; returns at once if it does. Raises as `add` does."""
         ...

@@ -129,6 +129,11 @@ class MoveLeadership(Protocol):
         ...
 
 
+#: One request of an operator to this node, which takes no promise away: says in words what the answer shows. Raises
+#: `Definite` or `Indefinite`; the caller sets a limit.
+Chore: TypeAlias = Callable[[Place], Awaitable[str]]
+
+
 class BaseSystem(ABC, Generic[S]):
     """A system whose promises stand in a file; `S` is the struct of its options, `profile.options`."""
 
@@ -141,6 +146,8 @@ class BaseSystem(ABC, Generic[S]):
     spec: Callable[[Place, Layout, Artifacts, S, Settings], NodeSpec]
 
     # The parts, which `PARTS` describes.
+    #: By name.
+    chores: Mapping[str, Chore] | None = None
     settings: ServerSettings[S] | None = None
     logs: LogTable | None = None
     versions: Versions | None = None
@@ -222,6 +229,7 @@ System: TypeAlias = BaseSystem[Any]
 #: adds to them.
 PARTS: Final[Mapping[str, str]] = {
     "before-start": "A dead server is started again only once another process can take its place.",
+    "chores": "Operators maintain its servers while they serve: they compact, defragment, purge and the like.",
     "leadership": "It states for how long a leader that is cut off may still claim to lead.",
     "lease-bound": "It grants leases, and states by when they end.",
     "logs": "Its servers log who leads, how they caught up, that they cannot serve, what was refused or changed.",

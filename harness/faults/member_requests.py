@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from fencepost.harness.base.quorum import majority
-from fencepost.harness.contract.members import Membership, NamesRemovedMembers
+from fencepost.harness.contract.members import AdmitsLearners, Membership, NamesRemovedMembers
 from fencepost.harness.faults.change_requests import ASK_S, LOOK_S, Change, ChangeRequests
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.runtime.node import NodeSpec
@@ -97,6 +97,19 @@ class MemberRequests(ChangeRequests):
             return False
         answers, _ = await self.answers(others, lambda at: membership.is_removed(self._member, at=at, timeout_s=LOOK_S))
         return sum(answers.values()) >= majority(others) and all(answers.values())
+
+    async def admitted(self, spec: NodeSpec) -> bool:
+        """Whether the server may run: where there are learners, once a node has said that it is one."""
+        if not isinstance(self._membership, AdmitsLearners):
+            return True
+        admit, answers = self._changed(partial(self._membership.admit, spec)), list[str]()
+
+        async def ask(through: str) -> None:
+            await admit(through)
+            answers.append(through)
+
+        await self.ask_calmly(ask)
+        return bool(answers)
 
     async def ask_to_add(self, spec: NodeSpec) -> None:
         """Send one request to add the member; wait a moment after a refusal."""

@@ -39,6 +39,7 @@ _WORKLOADS: Final = {
 }
 
 _FAULTS: Final = {
+    "administer": "fencepost.nemesis.members.administer:Administer",
     "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
     "churn": "fencepost.nemesis.leadership.churn:Churn",
     "damage": "fencepost.nemesis.disk.damage:DamageFiles",

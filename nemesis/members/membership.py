@@ -119,6 +119,7 @@ class _Departure:
 
 class MembershipOptions(FaultOptions, frozen=True, kw_only=True):
     wipe: Annotated[bool, about("whether the removed member's data is deleted")] = True
+    learner: Annotated[bool, about("whether it comes back as a learner, which votes once it has caught up")] = False
 
 
 class MembershipChange(FaultKind):
@@ -130,7 +131,7 @@ class MembershipChange(FaultKind):
     options = MembershipOptions(for_=seconds(4))
     holds = frozenset({"process", "membership", "disk"})
     needs = frozenset({"member-changes"})
-    for_all = ("membership:one", "membership:leader")
+    for_all = ("membership:one", "membership:leader", "membership:one:learner=yes")
     alone = True
     act_deadline_s = 25.0
 
@@ -148,7 +149,10 @@ class MembershipChange(FaultKind):
         others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
-        return changes.wiped if changes and not spec.own(MembershipOptions).wipe else None
+        options = spec.own(MembershipOptions)
+        if changes and options.learner and changes.learners is None:
+            return Refusal(f"{placement.system_name} has no learners", "leave out learner=")
+        return changes.wiped if changes and not options.wipe else None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, replace(view, nodes=view.voters), draw)
@@ -163,7 +167,8 @@ class MembershipChange(FaultKind):
         (node,), cluster = act.nodes, act.cluster
         changes = cluster.system.member_changes
         assert changes is not None, "refused before the run"
-        membership = changes.of(cluster.runtime.layout, cluster.artifacts)
+        of = changes.learners if act.options(MembershipOptions).learner else None
+        membership = (of or changes.of)(cluster.runtime.layout, cluster.artifacts)
         requests = MemberRequests(membership, cluster, node.name)
         look = await requests.look()
         if not look.member_id:
@@ -220,6 +225,8 @@ async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple
         if not departure.is_out and not await departure.take_out(look.voters):
             return look, "its server is not gone"
         if membership.votes_last:
+            if not departure.has_joined and not await requests.admitted(node.spec):
+                return look, f"{node.name} is no learner yet: {look}"
             await departure.run(look.voters)
             departure.has_joined = True
         await requests.ask_to_add(node.spec)

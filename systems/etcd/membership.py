@@ -2,7 +2,8 @@
 
 A member is identified by its peer URL, which it has before its server reports its name. It gets a new id whenever it is
 added, so a removed member never comes back under its old id, and etcd refuses its data. A member that applies its own
-removal ends by itself about a second later. An added member counts as a voter at once, before its server runs.
+removal ends by itself about a second later. An added member counts as a voter at once, before its server runs; one that
+is added as a learner counts once it is promoted, which etcd refuses until it has nearly all that the leader has.
 
 By default (--strict-reconfig-check) etcd refuses a change that would leave too few started members. It also refuses to
 add a member while any member has been connected to the others for less than five seconds.
@@ -28,14 +29,16 @@ NO_SUCH_MEMBER: Final = "no-such-member"
 
 
 class EtcdMembership:
-    """`harness.contract.members.Membership`."""
+    """`harness.contract.members.Membership`; with `learners` also `AdmitsLearners`."""
 
-    votes_last: Final = False
     only_leader_answers: Final = False
     ends_removed: Final = True
 
-    def __init__(self, layout: Layout, *, client_port: int, peer_url: Callable[[Place], str]) -> None:
+    def __init__(
+        self, layout: Layout, *, client_port: int, peer_url: Callable[[Place], str], learners: bool = False
+    ) -> None:
         self._layout, self._port, self._peer_url = layout, client_port, peer_url
+        self.votes_last = learners
 
     def prepared(self, spec: NodeSpec) -> NodeSpec:
         """Return the spec unchanged: any etcd cluster can change its members."""
@@ -55,9 +58,25 @@ class EtcdMembership:
             )
 
     async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
-        url = self._peer_url(self._layout[spec.name])
         async with self._connected(through, timeout_s) as connection:
-            await unary(connection, "Cluster/MemberAdd", rpc.MemberAddResponse)(rpc.MemberAddRequest(peerURLs=[url]))
+            if not self.votes_last:
+                await self._add(connection, spec)
+                return
+            learner = (await self._listed(connection, learners=True)).get(spec.name)
+            if learner is None:
+                raise Definite(NO_SUCH_MEMBER, f"{through} lists no learner at the address of {spec.name}")
+            await unary(connection, "Cluster/MemberPromote", rpc.MemberPromoteResponse)(
+                rpc.MemberPromoteRequest(ID=learner.ID)
+            )
+
+    async def admit(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        async with self._connected(through, timeout_s) as connection:
+            if spec.name not in await self._listed(connection, learners=True):
+                await self._add(connection, spec)
+
+    async def _add(self, connection: Http2Connection, spec: NodeSpec) -> None:
+        request = rpc.MemberAddRequest(peerURLs=[self._peer_url(self._layout[spec.name])], isLearner=self.votes_last)
+        await unary(connection, "Cluster/MemberAdd", rpc.MemberAddResponse)(request)
 
     def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
         """Name the cluster's own members and the new one: the server compares the list with that of a peer."""
@@ -72,8 +91,8 @@ class EtcdMembership:
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
         return (await probe.health(node, *self._layout[node].dial(self._port), timeout_s)).wrong
 
-    async def _listed(self, connection: Http2Connection) -> dict[str, Any]:
-        """The voting members by node, from this member's own copy, which needs no leader."""
+    async def _listed(self, connection: Http2Connection, *, learners: bool = False) -> dict[str, Any]:
+        """The voting members (or the learners) by node, from this member's own copy, which needs no leader."""
         names = {self._peer_url(place): name for name, place in self._layout.items()}
         answer = await unary(connection, "Cluster/MemberList", rpc.MemberListResponse)(
             rpc.MemberListRequest(linearizable=False)
@@ -82,7 +101,7 @@ class EtcdMembership:
             names[url]: member
             for member in answer.members
             for url in member.peerURLs
-            if url in names and not member.isLearner
+            if url in names and member.isLearner is learners
         }
 
     @asynccontextmanager

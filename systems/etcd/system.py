@@ -4,7 +4,9 @@ The client and its messages are imported only when a member is asked, so that th
 """
 
 import asyncio
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import Refusal
@@ -50,10 +52,18 @@ _LOGS: Final = LogTable(
 )
 
 
-def _membership(layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
+async def _chore(name: str, place: Place) -> str:
+    from fencepost.systems.etcd.chores import CHORES
+
+    return await CHORES[name](place)
+
+
+def _membership(layout: Layout, artifacts: Artifacts, *, learners: bool = False) -> "EtcdMembership":
     from fencepost.systems.etcd.membership import EtcdMembership
 
-    return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
+    return EtcdMembership(
+        layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)), learners=learners
+    )
 
 
 def _read_log(archive: Path, node: str) -> NodeLog | None:
@@ -90,6 +100,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     guarantees = GUARANTEES
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
+    chores = MappingProxyType({name: partial(_chore, name) for name in ("compact", "defragment", "update-member")})
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=True)
     leadership = staticmethod(leadership_bound)
@@ -103,6 +114,7 @@ class Etcd(BaseSystem[EtcdOptions]):
     )
     member_changes = MemberChanges(
         of=_membership,
+        learners=partial(_membership, learners=True),
         wiped=Refusal("etcd gives an added member a new id and never accepts the old one again", "leave out wipe=no"),
     )
 

@@ -22,7 +22,7 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Keys, Members, ReadMode, Reply
 from fencepost.systems.nats.log import StreamLog
-from fencepost.systems.nats.stream import STREAM, NatsSession, publish, publish_if
+from fencepost.systems.nats.stream import BARRIERS, STREAM, NatsSession, publish, publish_if
 from fencepost.systems.nats.watches import WatchableStream
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import answer_of
@@ -30,8 +30,6 @@ from fencepost.systems.nats.wire.connection import answer_of
 _GET: Final = f"$JS.API.STREAM.MSG.GET.{STREAM}"
 _DIRECT_GET: Final = f"$JS.API.DIRECT.GET.{STREAM}"
 _INFO: Final = f"$JS.API.STREAM.INFO.{STREAM}"
-#: A subject that no key has, whose writes prove that the stream has a leader now.
-_BARRIER: Final = "barrier.b"
 
 
 class NatsStorage(NatsSession):
@@ -95,7 +93,7 @@ class NatsStorage(NatsSession):
         refusal: Definite | None = None
         if mode is ReadMode.STRONG:
             try:
-                least = (await publish(self._connection, _BARRIER, b"")).position
+                least = (await publish(self._connection, BARRIERS[STREAM], b"")).position
             except Definite as refused:
                 if refused.code != errors.NO_RESPONDERS:
                     raise

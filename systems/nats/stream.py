@@ -17,6 +17,8 @@ STREAM: Final = "S"
 #: The stream of watched keys, and the subjects of the keys.
 WATCHED: Final = "W"
 WATCHED_SUBJECTS: Final = "watched.>"
+#: By stream a subject that no key has, whose writes prove that the stream has a leader now.
+BARRIERS: Final = {STREAM: "barrier.b", WATCHED: "watch-barrier.b"}
 #: The leader of the meta group may have just been elected, and may not know all servers yet.
 _CREATE_S: Final = 20.0
 _TRY_S: Final = 1.0

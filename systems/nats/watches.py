@@ -32,12 +32,11 @@ from fencepost.harness.coordination import (
     WatchedKey,
     WatchMode,
 )
-from fencepost.systems.nats.stream import WATCHED, WATCHED_SUBJECTS, NatsSession, publish, publish_if
+from fencepost.systems.nats.stream import BARRIERS, WATCHED, WATCHED_SUBJECTS, NatsSession, publish, publish_if
 from fencepost.systems.nats.wire import errors
 from fencepost.systems.nats.wire.connection import NatsConnection, answer_of
 from fencepost.systems.nats.wire.frames import Message
 
-_BARRIER: Final = "watch-barrier.b"
 _OPERATION: Final = "KV-Operation"
 _DELETED: Final = "DEL"
 _HEARTBEAT: Final = 100
@@ -101,7 +100,7 @@ class NatsWatches:
 
     async def entries(self) -> tuple[WatchedKey, ...]:
         """Read every key from the stream's leader, which has to show a message that was just stored."""
-        least = (await publish(self._connection, _BARRIER, b"")).position or 0
+        least = (await publish(self._connection, BARRIERS[WATCHED], b"")).position or 0
         request = json.dumps({"subjects_filter": WATCHED_SUBJECTS}).encode()
         state = answer_of(await self._connection.request(f"$JS.API.STREAM.INFO.{WATCHED}", request))["state"]
         if state["last_seq"] < least:

@@ -98,6 +98,14 @@ class FakeMembers:
         return self.lacking
 
 
+class FakeLearners(FakeMembers):
+    """`AdmitsLearners` too."""
+
+    async def admit(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        assert not self._runs(spec.name), "a server runs only once it is known as a learner"
+        self._answer(f"admit {spec.name} through {through}")
+
+
 @dataclass
 class FakeSystem(NoParts):
     """A system of which nothing is known but its members."""
@@ -109,6 +117,7 @@ class FakeSystem(NoParts):
     def member_changes(self) -> MemberChanges[Any]:
         return MemberChanges(
             of=lambda *_: self.members,
+            learners=(lambda *_: self.members) if isinstance(self.members, FakeLearners) else None,
             wiped=Refusal("it forgets", "wipe it") if self.members.ends_removed else None,
             fixed=lambda version, _: None if version else Refusal("an image", "name a release"),
         )

@@ -51,8 +51,9 @@ def specs(kind: str) -> list[FaultSpec]:
     return found
 
 
-@pytest.mark.parametrize("kind", sorted(FAULTS))
-def test_every_kind_has_an_effect(kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted({*FAULTS} - {"administer"}))
+def test_every_kind_has_an_effect_but_an_operators_requests(kind: str) -> None:
+    """If a server ends at such a request, no fault explains that."""
     clients_only = [spec for spec in specs(kind) if spec.target == "client"]
     assert not [s.text for s in specs(kind) if FAULTS[kind].effects(s) == Effects() and s not in clients_only]
 

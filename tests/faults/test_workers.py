@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.contract.system import System
+from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
 from fencepost.harness.faults.kind import Resolved, View
@@ -573,6 +574,27 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
     again = [entry("partition:n1", 0, 10), entry("churn:returned:every=20ms", 200, 100, number=1)]
     run_virtual(for_a_while(run, again))
     assert run.leader == "n1"
+
+
+def test_answers_to_an_operator_are_proofs_and_no_node_is_asked_that_another_fault_acts_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run, answers = Run(), [Definite("busy"), Indefinite("lost")]
+
+    async def chore(place: Any) -> str:
+        if answers:
+            raise answers.pop(0)
+        return "done"
+
+    monkeypatch.setattr(type(ETCD), "chores", {"tidy": chore})
+    run_virtual(
+        for_a_while(run, [entry("partition:n1", 0, 900), entry("administer:all:every=20ms", 10, 400, worker=1)])
+    )
+    parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
+    assert [str(e.outcome) for e in parts[:3]] == ["skipped", "indeterminate", "installed"]
+    assert {(*e.nodes, e.details["do"]) for e in parts} == {("n2", "tidy"), ("n3", "tidy")}
+    with pytest.raises(UsageError, match="there is no request sweep"):
+        parse_faults("administer:n1:do=sweep", FAULTS, Placement(system=ETCD, nodes=3))
 
 
 def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:

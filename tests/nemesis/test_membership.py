@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import wraps
 from random import Random
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.members.membership import MembershipChange, MembershipOptions
 from tests.fakes import acting
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
-from tests.fakes.members import FakeMembers, FakeSystem
+from tests.fakes.members import FakeLearners, FakeMembers, FakeSystem
 from tests.fakes.virtual_time import run_virtual
 
 #: A system that gives a member that returns another identity, in a release that is not known yet.
@@ -70,9 +71,14 @@ class Scene:
         return await acting.heal(self.fault, 7, resolved, self.cluster)
 
 
-def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def played(scenario: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """However slow the machine is, each step takes its own time alone."""
-    run_virtual(scenario())
+
+    @wraps(scenario)
+    def play(*arguments: Any, **fixtures: Any) -> None:
+        run_virtual(scenario(*arguments, **fixtures))
+
+    return play
 
 
 def test_whose_members_change() -> None:
@@ -83,414 +89,373 @@ def test_whose_members_change() -> None:
 # The way it should go
 
 
-def test_a_member_is_removed_ended_wiped_and_comes_back_as_a_new_one() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert re.sub(r"\d+ ms", "T", injected.text) == (
-            "n3 (n3-0) is to be removed: n1 did it in T; n1, n2 list n1, n2; its server was killed; its data was wiped"
-        )
-        assert scene.node.actions == ["kill", "wipe"]
-        assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.HEALED
-        assert "; n1, n2, n3 list n1, n2, n3, n3 as n3-1, no longer n3-0; it serves after " in healed.text
-        assert scene.members.asked == ["remove n3 through n1", "add n3 through n1"]
-        # It knows of itself only once it runs, so its start is told by the list that it comes to.
-        # The cast undoes what mypy concluded from the comparison before the node was added.
-        assert cast(tuple[str, ...], scene.node.spec.argv) == ("join", "n1", "n2", "n3", "life 1")
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        assert scene.node.actions.count("start") == 1
-
-    play(scenario)
+@played
+async def test_a_member_is_removed_ended_wiped_and_comes_back_as_a_new_one() -> None:
+    scene = Scene()
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert re.sub(r"\d+ ms", "T", injected.text) == (
+        "n3 (n3-0) is to be removed: n1 did it in T; n1, n2 list n1, n2; its server was killed; its data was wiped"
+    )
+    assert scene.node.actions == ["kill", "wipe"]
+    assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.HEALED
+    assert "; n1, n2, n3 list n1, n2, n3, n3 as n3-1, no longer n3-0; it serves after " in healed.text
+    assert scene.members.asked == ["remove n3 through n1", "add n3 through n1"]
+    # It knows of itself only once it runs, so its start is told by the list that it comes to.
+    # The cast undoes what mypy concluded from the comparison before the node was added.
+    assert cast(tuple[str, ...], scene.node.spec.argv) == ("join", "n1", "n2", "n3", "life 1")
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    assert scene.node.actions.count("start") == 1
 
 
-def test_a_server_that_votes_last_is_started_before_its_vote_is_asked_for() -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=True, only_leader_answers=True)
-        assert (await scene.inject()).outcome is FaultOutcome.INSTALLED
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
-
-    play(scenario)
+@played
+async def test_a_server_that_votes_last_is_started_before_its_vote_is_asked_for() -> None:
+    scene = Scene(votes_last=True, only_leader_answers=True)
+    assert (await scene.inject()).outcome is FaultOutcome.INSTALLED
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    assert scene.node.spec.argv == ("join", "n1", "n2", "life 1")
 
 
-def test_a_server_that_ends_by_itself_is_waited_for() -> None:
-    async def scenario() -> None:
-        scene = Scene(ends_removed=True)
-        injected = await scene.inject()
-        assert "its server ended by itself, " in injected.text
-        assert "kill" not in scene.node.actions
+@played
+async def test_a_learner_is_admitted_before_it_runs_and_votes_at_last() -> None:
+    scene = Scene()
+    scene.members = FakeLearners(scene.runtime, votes_last=True, answers=["done", "no"])
+    scene.cluster = replace(scene.cluster, system=FakeSystem(scene.members))  # type: ignore[arg-type]
+    learner = replace(HELD, options=MembershipOptions(learner=True))
+    assert (await scene.inject(learner)).outcome is FaultOutcome.INSTALLED
+    assert (await scene.heal(learner)).outcome is FaultOutcome.HEALED
+    assert [what.partition(" through")[0] for what in scene.members.asked] == [
+        "remove n3", "admit n3", "admit n3", "add n3",
+    ]  # fmt: skip
+    assert scene.node.actions.count("start") == 1
 
-    play(scenario)
+
+@played
+async def test_a_server_that_ends_by_itself_is_waited_for() -> None:
+    scene = Scene(ends_removed=True)
+    injected = await scene.inject()
+    assert "its server ended by itself, " in injected.text
+    assert "kill" not in scene.node.actions
 
 
-def test_without_a_wipe_the_data_stay() -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=True)
-        kept = replace(HELD, options=MembershipOptions(wipe=False))
-        injected = await scene.inject(kept)
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert "wiped" not in injected.text
-        assert (await scene.heal(kept)).outcome is FaultOutcome.HEALED
-        assert "wipe" not in scene.node.actions
-
-    play(scenario)
+@played
+async def test_without_a_wipe_the_data_stay() -> None:
+    scene = Scene(votes_last=True)
+    kept = replace(HELD, options=MembershipOptions(wipe=False))
+    injected = await scene.inject(kept)
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert "wiped" not in injected.text
+    assert (await scene.heal(kept)).outcome is FaultOutcome.HEALED
+    assert "wipe" not in scene.node.actions
 
 
 # Whom it asks
 
 
-def test_whoever_leads_is_asked_unless_it_is_the_member_itself() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        scene.leader = "n2"
-        await scene.inject()
-        assert scene.members.asked == ["remove n3 through n2"]
-        scene = Scene()
-        scene.leader = "n3"
-        await scene.inject()
-        assert scene.members.asked == ["remove n3 through n1"]
-
-    play(scenario)
+@played
+async def test_whoever_leads_is_asked_unless_it_is_the_member_itself() -> None:
+    scene = Scene()
+    scene.leader = "n2"
+    await scene.inject()
+    assert scene.members.asked == ["remove n3 through n2"]
+    scene = Scene()
+    scene.leader = "n3"
+    await scene.inject()
+    assert scene.members.asked == ["remove n3 through n1"]
 
 
-def test_the_leader_is_asked_to_remove_itself_where_nobody_else_takes_that() -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=True, only_leader_answers=True)
-        scene.leader = scene.members.leader = "n3"
-        running = asyncio.create_task(scene.inject())
-        while "n3" in scene.members.current:
-            await asyncio.sleep(0.001)
-        # It tells itself that it is gone, which is not enough; then another one leads.
-        await asyncio.sleep(0.02)
-        assert scene.node.actions == []
-        scene.leader = scene.members.leader = "n2"
-        assert (await running).outcome is FaultOutcome.INSTALLED
-        assert scene.members.asked[0] == "remove n3 through n3"
-
-    play(scenario)
+@played
+async def test_the_leader_is_asked_to_remove_itself_where_nobody_else_takes_that() -> None:
+    scene = Scene(votes_last=True, only_leader_answers=True)
+    scene.leader = scene.members.leader = "n3"
+    running = asyncio.create_task(scene.inject())
+    while "n3" in scene.members.current:
+        await asyncio.sleep(0.001)
+    # It tells itself that it is gone, which is not enough; then another one leads.
+    await asyncio.sleep(0.02)
+    assert scene.node.actions == []
+    scene.leader = scene.members.leader = "n2"
+    assert (await running).outcome is FaultOutcome.INSTALLED
+    assert scene.members.asked[0] == "remove n3 through n3"
 
 
-def test_a_member_that_leads_after_its_return_tells_of_itself() -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=True, only_leader_answers=True)
-        await scene.inject()
-        scene.members.current["n3"] = "n3-5"
-        await scene.node.start()
-        scene.leader = scene.members.leader = "n3"
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-
-    play(scenario)
+@played
+async def test_a_member_that_leads_after_its_return_tells_of_itself() -> None:
+    scene = Scene(votes_last=True, only_leader_answers=True)
+    await scene.inject()
+    scene.members.current["n3"] = "n3-5"
+    await scene.node.start()
+    scene.leader = scene.members.leader = "n3"
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
 
 
 # What goes wrong when it is removed
 
 
-def test_a_refusal_is_told_and_the_next_one_asked() -> None:
-    async def scenario() -> None:
-        scene = Scene(answers=["no", "no"])
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert scene.members.asked == [f"remove n3 through {name}" for name in ("n1", "n2", "n1")]
-        assert "n1 refused (refused: not now), n2 refused (refused: not now), n1 did it" in injected.text
-
-    play(scenario)
+@played
+async def test_a_refusal_is_told_and_the_next_one_asked() -> None:
+    scene = Scene(answers=["no", "no"])
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert scene.members.asked == [f"remove n3 through {name}" for name in ("n1", "n2", "n1")]
+    assert "n1 refused (refused: not now), n2 refused (refused: not now), n1 did it" in injected.text
 
 
-def test_equal_refusals_in_a_row_are_counted(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(answers=["no"] * 2)
-        scene.runtime.nodes["n2"].state = NodeState.DEAD
-        scene.members.mute.add("n2")
-        asked = await scene.inject()
-        assert "n1 refused (refused: not now) x 2, n1 did it" in asked.text
-
-    play(scenario)
+@played
+async def test_equal_refusals_in_a_row_are_counted(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(answers=["no"] * 2)
+    scene.runtime.nodes["n2"].state = NodeState.DEAD
+    scene.members.mute.add("n2")
+    asked = await scene.inject()
+    assert "n1 refused (refused: not now) x 2, n1 did it" in asked.text
 
 
-def test_a_member_that_may_still_be_one_keeps_its_server_and_its_data(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(answers=["no"] * 1000)
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "its server was left alone" in injected.text
-        assert scene.node.actions == []
-        impatient(False)
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.HEALED
-        assert "n3 (n3-0) is still the same member" in healed.text
-        assert scene.node.actions == []
-
-    play(scenario)
+@played
+async def test_a_member_that_may_still_be_one_keeps_its_server_and_its_data(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(answers=["no"] * 1000)
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert "its server was left alone" in injected.text
+    assert scene.node.actions == []
+    impatient(False)
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.HEALED
+    assert "n3 (n3-0) is still the same member" in healed.text
+    assert scene.node.actions == []
 
 
-def test_a_request_in_doubt_is_decided_by_the_lists() -> None:
-    async def scenario() -> None:
-        done = Scene(answers=["in doubt"], doubts_are_done=True)
-        injected = await done.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n1 did not say whether it did it (timeout: no answer); n1, n2 list n1, n2" in injected.text
-        lost = Scene(answers=["in doubt"])
-        injected = await lost.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n1 did not say whether it did it (timeout: no answer), n2 did it" in injected.text
-
-    play(scenario)
+@played
+async def test_a_request_in_doubt_is_decided_by_the_lists() -> None:
+    done = Scene(answers=["in doubt"], doubts_are_done=True)
+    injected = await done.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert "n1 did not say whether it did it (timeout: no answer); n1, n2 list n1, n2" in injected.text
+    lost = Scene(answers=["in doubt"])
+    injected = await lost.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert "n1 did not say whether it did it (timeout: no answer), n2 did it" in injected.text
 
 
-def test_a_removal_that_came_after_all_is_healed_like_any_other(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(answers=["in doubt"] * 1000)
-        assert (await scene.inject()).outcome is FaultOutcome.INDETERMINATE
-        impatient(False)
-        scene.members.answers.clear()
-        scene.members.current.pop("n3")
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.HEALED
-        assert scene.node.actions == ["kill", "wipe", "wipe", "start"]
-        assert "no longer n3-0" in healed.text
-
-    play(scenario)
+@played
+async def test_a_removal_that_came_after_all_is_healed_like_any_other(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(answers=["in doubt"] * 1000)
+    assert (await scene.inject()).outcome is FaultOutcome.INDETERMINATE
+    impatient(False)
+    scene.members.answers.clear()
+    scene.members.current.pop("n3")
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.HEALED
+    assert scene.node.actions == ["kill", "wipe", "wipe", "start"]
+    assert "no longer n3-0" in healed.text
 
 
-def test_one_list_that_still_names_it_forbids_the_proof(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(lagging={"n2"})
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "n1 lists n1, n2; n2 lists n1, n2, n3" in injected.text
-        assert scene.node.actions == []
-
-    play(scenario)
+@played
+async def test_one_list_that_still_names_it_forbids_the_proof(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(lagging={"n2"})
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert "n1 lists n1, n2; n2 lists n1, n2, n3" in injected.text
+    assert scene.node.actions == []
 
 
-def test_too_few_that_tell_forbid_the_proof_and_are_named(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(mute={"n2"})
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "n2 gave no list (timeout: no answer)" in injected.text
-        impatient(False)
-        # Of five, three others are a majority of those that stay.
-        wide = Scene(count=5, mute={"n2"})
-        injected = await wide.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        assert "n2 gave no list" in injected.text
-
-    play(scenario)
+@played
+async def test_too_few_that_tell_forbid_the_proof_and_are_named(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(mute={"n2"})
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert "n2 gave no list (timeout: no answer)" in injected.text
+    impatient(False)
+    # Of five, three others are a majority of those that stay.
+    wide = Scene(count=5, mute={"n2"})
+    injected = await wide.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    assert "n2 gave no list" in injected.text
 
 
-def test_a_removed_server_that_other_groups_still_name_is_ended_and_then_wiped() -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=True, lingering={"n3"})
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INSTALLED
-        ended = "n3 was removed, and went on in other groups; its server was killed"
-        assert injected.text.endswith(f"; {ended}; n1, n2 list n1, n2; its data was wiped")
-        assert scene.node.actions == ["kill", "wipe"]
-        scene.members.lingering.clear()
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        assert scene.members.asked == ["remove n3 through n1", "add n3 through n1"]
-
-    play(scenario)
+@played
+async def test_a_removed_server_that_other_groups_still_name_is_ended_and_then_wiped() -> None:
+    scene = Scene(votes_last=True, lingering={"n3"})
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INSTALLED
+    ended = "n3 was removed, and went on in other groups; its server was killed"
+    assert injected.text.endswith(f"; {ended}; n1, n2 list n1, n2; its data was wiped")
+    assert scene.node.actions == ["kill", "wipe"]
+    scene.members.lingering.clear()
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    assert scene.members.asked == ["remove n3 through n1", "add n3 through n1"]
 
 
-def test_what_lingers_when_the_fault_ends_is_ended_by_the_healing(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(votes_last=True, answers=["in doubt"] * 1000)
-        assert (await scene.inject()).outcome is FaultOutcome.INDETERMINATE
-        impatient(False)
-        scene.members.answers.clear()
-        scene.members.lingering = {"n3"}
-        scene.members.current.pop("n3")
-        running = asyncio.create_task(scene.heal())
-        while "start" not in scene.node.actions:
-            await asyncio.sleep(0.001)
-        scene.members.lingering.clear()
-        healed = await running
-        assert healed.outcome is FaultOutcome.HEALED
-        assert healed.text.startswith(
-            "n3 was removed, and went on in other groups; its server was killed; its data was wiped"
-        )
-        assert scene.node.actions == ["kill", "wipe", "wipe", "start"]
-
-    play(scenario)
+@played
+async def test_what_lingers_when_the_fault_ends_is_ended_by_the_healing(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(votes_last=True, answers=["in doubt"] * 1000)
+    assert (await scene.inject()).outcome is FaultOutcome.INDETERMINATE
+    impatient(False)
+    scene.members.answers.clear()
+    scene.members.lingering = {"n3"}
+    scene.members.current.pop("n3")
+    running = asyncio.create_task(scene.heal())
+    while "start" not in scene.node.actions:
+        await asyncio.sleep(0.001)
+    scene.members.lingering.clear()
+    healed = await running
+    assert healed.outcome is FaultOutcome.HEALED
+    assert healed.text.startswith(
+        "n3 was removed, and went on in other groups; its server was killed; its data was wiped"
+    )
+    assert scene.node.actions == ["kill", "wipe", "wipe", "start"]
 
 
-def test_a_server_that_one_node_calls_removed_is_left_alone(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(lingering={"n3"}, mute={"n2"})
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert scene.node.actions == []
-
-    play(scenario)
+@played
+async def test_a_server_that_one_node_calls_removed_is_left_alone(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(lingering={"n3"}, mute={"n2"})
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert scene.node.actions == []
 
 
-def test_a_node_that_nobody_lists_is_left_alone() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        scene.members.current.pop("n3")
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "nothing was done: nobody lists n3" in injected.text
-        assert (await scene.heal()).text == "nothing was done"
-
-    play(scenario)
+@played
+async def test_a_node_that_nobody_lists_is_left_alone() -> None:
+    scene = Scene()
+    scene.members.current.pop("n3")
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert "nothing was done: nobody lists n3" in injected.text
+    assert (await scene.heal()).text == "nothing was done"
 
 
-def test_a_server_that_cannot_be_ended_is_not_wiped() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        scene.node.unkillable = True
-        injected = await scene.inject()
-        assert injected.outcome is FaultOutcome.INDETERMINATE
-        assert "its server is not gone" in injected.text
-        assert "wipe" not in scene.node.actions
-        scene.node.unkillable = False
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-
-    play(scenario)
+@played
+async def test_a_server_that_cannot_be_ended_is_not_wiped() -> None:
+    scene = Scene()
+    scene.node.unkillable = True
+    injected = await scene.inject()
+    assert injected.outcome is FaultOutcome.INDETERMINATE
+    assert "its server is not gone" in injected.text
+    assert "wipe" not in scene.node.actions
+    scene.node.unkillable = False
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
 
 
 # What goes wrong when it comes back
 
 
 @pytest.mark.parametrize("votes_last", [False, True])
-def test_healing_goes_on_where_it_was_when_it_is_tried_again(
+@played
+async def test_healing_goes_on_where_it_was_when_it_is_tried_again(
     votes_last: bool, impatient: Callable[[bool], None]
 ) -> None:
-    async def scenario() -> None:
-        scene = Scene(votes_last=votes_last)
-        await scene.inject()
-        scene.members.lacking = "it has no leader"
-        impatient(True)
-        first = await scene.heal()
-        impatient(False)
-        assert first.outcome is FaultOutcome.INDETERMINATE
-        assert re.search(r"not back after [\d.]+ s: it has no leader", first.text)
-        scene.members.lacking = None
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        assert scene.node.actions.count("start") == 1
-        assert scene.members.asked.count("add n3 through n1") == 1
-
-    play(scenario)
+    scene = Scene(votes_last=votes_last)
+    await scene.inject()
+    scene.members.lacking = "it has no leader"
+    impatient(True)
+    first = await scene.heal()
+    impatient(False)
+    assert first.outcome is FaultOutcome.INDETERMINATE
+    assert re.search(r"not back after [\d.]+ s: it has no leader", first.text)
+    scene.members.lacking = None
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    assert scene.node.actions.count("start") == 1
+    assert scene.members.asked.count("add n3 through n1") == 1
 
 
-def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        await scene.inject()
-        scene.members.lacking = "it has no leader"
-        scene.cluster = replace(scene.cluster, hurried=lambda: True)
-        began_s = asyncio.get_running_loop().time()
-        assert (await scene.heal()).outcome is FaultOutcome.INDETERMINATE
-        assert asyncio.get_running_loop().time() - began_s < 3
-        assert scene.node.state is NodeState.RUNNING
-
-    play(scenario)
+@played
+async def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
+    scene = Scene()
+    await scene.inject()
+    scene.members.lacking = "it has no leader"
+    scene.cluster = replace(scene.cluster, hurried=lambda: True)
+    began_s = asyncio.get_running_loop().time()
+    assert (await scene.heal()).outcome is FaultOutcome.INDETERMINATE
+    assert asyncio.get_running_loop().time() - began_s < 3
+    assert scene.node.state is NodeState.RUNNING
 
 
 @pytest.mark.parametrize(
     ("mute", "lagging", "why"),
     [({"n3"}, set(), "n3 gave no list (timeout: no answer)"), (set(), {"n2"}, "n2 lists n1, n2")],
 )
-def test_a_member_that_not_all_list_or_that_does_not_tell_is_not_back(
+@played
+async def test_a_member_that_not_all_list_or_that_does_not_tell_is_not_back(
     mute: set[str], lagging: set[str], why: str, impatient: Callable[[bool], None]
 ) -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        await scene.inject()
-        impatient(True)
-        scene.members.first.pop("n3")
-        scene.members.mute, scene.members.lagging = mute, lagging
-        healed = await scene.heal()
-        assert (healed.outcome, why in healed.text) == (FaultOutcome.INDETERMINATE, True)
-
-    play(scenario)
+    scene = Scene()
+    await scene.inject()
+    impatient(True)
+    scene.members.first.pop("n3")
+    scene.members.mute, scene.members.lagging = mute, lagging
+    healed = await scene.heal()
+    assert (healed.outcome, why in healed.text) == (FaultOutcome.INDETERMINATE, True)
 
 
-def test_a_refusal_to_add_is_waited_out() -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        await scene.inject()
-        scene.members.answers = ["no", "in doubt"]
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.HEALED
-        assert (
-            "n1 refused (refused: not now), n2 did not say whether it did it (timeout: no answer), n1 did it"
-            in healed.text
-        )
-
-    play(scenario)
+@played
+async def test_a_refusal_to_add_is_waited_out() -> None:
+    scene = Scene()
+    await scene.inject()
+    scene.members.answers = ["no", "in doubt"]
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.HEALED
+    assert (
+        "n1 refused (refused: not now), n2 did not say whether it did it (timeout: no answer), n1 did it" in healed.text
+    )
 
 
-def test_a_leader_that_is_gone_is_not_asked() -> None:
-    async def scenario() -> None:
-        scene = Scene(count=5)
-        await scene.inject()
-        scene.runtime.nodes["n1"].state = NodeState.DEAD
-        scene.members.mute.add("n1")
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.HEALED
-        assert scene.members.asked[-1] == "add n3 through n2"
-        assert "n1 gave no list (it does not run)" in healed.text
-
-    play(scenario)
+@played
+async def test_a_leader_that_is_gone_is_not_asked() -> None:
+    scene = Scene(count=5)
+    await scene.inject()
+    scene.runtime.nodes["n1"].state = NodeState.DEAD
+    scene.members.mute.add("n1")
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.HEALED
+    assert scene.members.asked[-1] == "add n3 through n2"
+    assert "n1 gave no list (it does not run)" in healed.text
 
 
-def test_a_server_that_died_meanwhile_is_started_again(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        await scene.inject()
-        scene.members.lacking = "it does not answer"
-        impatient(True)
-        await scene.heal()
-        impatient(False)
-        await scene.node.kill()
-        scene.members.lacking = None
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        # What it had by then is a member's, and stays.
-        assert scene.node.actions == ["kill", "wipe", "wipe", "start", "kill", "start"]
-
-    play(scenario)
+@played
+async def test_a_server_that_died_meanwhile_is_started_again(impatient: Callable[[bool], None]) -> None:
+    scene = Scene()
+    await scene.inject()
+    scene.members.lacking = "it does not answer"
+    impatient(True)
+    await scene.heal()
+    impatient(False)
+    await scene.node.kill()
+    scene.members.lacking = None
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    # What it had by then is a member's, and stays.
+    assert scene.node.actions == ["kill", "wipe", "wipe", "start", "kill", "start"]
 
 
-def test_a_member_that_was_not_taken_out_is_started_as_what_it_is(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        impatient(True)
-        scene = Scene(answers=["no"] * 1000)
-        await scene.inject()
-        impatient(False)
-        await scene.node.kill()
-        assert (await scene.heal()).outcome is FaultOutcome.HEALED
-        assert scene.node.actions == ["kill", "start"]
-        assert scene.node.spec.argv == ("true",)
-
-    play(scenario)
+@played
+async def test_a_member_that_was_not_taken_out_is_started_as_what_it_is(impatient: Callable[[bool], None]) -> None:
+    impatient(True)
+    scene = Scene(answers=["no"] * 1000)
+    await scene.inject()
+    impatient(False)
+    await scene.node.kill()
+    assert (await scene.heal()).outcome is FaultOutcome.HEALED
+    assert scene.node.actions == ["kill", "start"]
+    assert scene.node.spec.argv == ("true",)
 
 
-def test_a_majority_that_does_not_tell_leaves_it_indeterminate(impatient: Callable[[bool], None]) -> None:
-    async def scenario() -> None:
-        scene = Scene()
-        await scene.inject()
-        impatient(True)
-        scene.members.mute |= {"n1", "n2"}
-        healed = await scene.heal()
-        assert healed.outcome is FaultOutcome.INDETERMINATE
-        assert "n1 gave no list" in healed.text
-        assert scene.members.asked == ["remove n3 through n1"], "nothing is asked for in the dark"
-
-    play(scenario)
+@played
+async def test_a_majority_that_does_not_tell_leaves_it_indeterminate(impatient: Callable[[bool], None]) -> None:
+    scene = Scene()
+    await scene.inject()
+    impatient(True)
+    scene.members.mute |= {"n1", "n2"}
+    healed = await scene.heal()
+    assert healed.outcome is FaultOutcome.INDETERMINATE
+    assert "n1 gave no list" in healed.text
+    assert scene.members.asked == ["remove n3 through n1"], "nothing is asked for in the dark"
 
 
 # What it may be aimed at
@@ -525,6 +490,7 @@ def test_only_voters_are_meant() -> None:
         ("membership", Placement(nodes=1, members=members_alike(1)), "fewer than three voters"),
         ("membership", Placement(system=FORGETFUL), "an image"),
         ("membership:wipe=no", Placement(system=FORGETFUL, version="1"), "it forgets"),
+        ("membership:one:learner=yes", Placement(system=FORGETFUL, version="1"), "has no learners"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(text: str, placement: Placement, why: str) -> None:
