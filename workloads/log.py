@@ -31,7 +31,7 @@ from fencepost.harness.generators.contract import PENDING, Context, Draw, Genera
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.history.operation import NOT_ENOUGH_REPLICAS
 from fencepost.harness.interpreter.client import Client, SessionClient
-from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.plugins.workload import Workload, padded, unpadded
 from fencepost.harness.runtime.node import Member
 
 #: One operation in this many asks the worker's node for a drawn partition, whichever node leads it; one in this many
@@ -68,6 +68,7 @@ class LogOptions(Options, frozen=True, kw_only=True):
     idempotence: Annotated[
         Literal["auto", "on", "off"], about("whether producers are idempotent; auto: on with acks=all")
     ] = "auto"
+    value_bytes: Annotated[int, about("size of the largest values, which are filled up", least=0, most=1 << 18)] = 0
     rate: Annotated[
         float, about("operations per second, all workers together; 0: as fast as they are answered", least=0, most=1e6)
     ] = 1e3
@@ -141,7 +142,7 @@ class LogWorkload(Workload[LogOptions]):
     def client(self, store: LogSession, options: LogOptions, now_ns: Callable[[], int]) -> Client:
         auto = options.idempotence == "auto"
         store.acknowledge(options.acks, idempotent=options.acks == "all" if auto else options.idempotence == "on")
-        return LogClient(store, batch=options.batch)
+        return LogClient(store, batch=options.batch, bytes_max=options.value_bytes)
 
 
 class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -296,29 +297,32 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogClient(SessionClient[LogSession]):
-    """One connection; values are decimal numbers. Replies are cut to `batch` records to keep histories small."""
+    """One connection; values are numbers (`padded`). Replies are cut to `batch` records to keep histories small."""
 
-    def __init__(self, store: LogSession, *, batch: int) -> None:
+    def __init__(self, store: LogSession, *, batch: int, bytes_max: int) -> None:
         super().__init__(store)
         self._batch = batch
+        self._bytes_max = bytes_max
 
     async def invoke(self, offer: Offer) -> Completion:
         assert offer.key is not None
         partition = int(offer.key[1:])
         if offer.f == "append":
-            done = await self._store.append(partition, b"%d" % offer.value)
+            done = await self._store.append(partition, padded(offer.value, self._bytes_max))
             return Completion(Outcome.OK, offer.value, position=done.offset, epoch=done.epoch)
         polled = await self._store.poll(partition, offer.value)
         limit = _SCAN_RECORDS if offer.f == "scan" else self._batch
-        return Completion(Outcome.OK, _rows(polled, limit), position=polled.high_watermark, epoch=polled.epoch)
+        return Completion(
+            Outcome.OK, _rows(polled, limit, self._bytes_max), position=polled.high_watermark, epoch=polled.epoch
+        )
 
 
-def _rows(polled: Polled, limit: int) -> list[list[int]]:
+def _rows(polled: Polled, limit: int, bytes_max: int) -> list[list[int]]:
     """The records as [offset, value], with the epoch as a third item where it differs from the record before."""
     rows: list[list[int]] = []
     epoch: int | None = None
     for record in polled.records[:limit]:
-        row = [record.offset, int(record.value)]
+        row = [record.offset, unpadded(record.value, bytes_max)]
         if record.epoch is not None and record.epoch != epoch:
             row.append(record.epoch)
             epoch = record.epoch

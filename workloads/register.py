@@ -19,12 +19,13 @@ from fencepost.harness.generators import Draw, at_rate, draws, each_worker, once
 from fencepost.harness.generators.contract import Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
-from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.plugins.workload import Workload, padded, unpadded
 
 
 class RegisterOptions(Options, frozen=True, kw_only=True):
     reads: Annotated[ReadMode, about("how every read is made")] = ReadMode.STRONG
     values: Annotated[Literal["unique", "small"], about("what is written: new numbers, or five")] = "unique"
+    value_bytes: Annotated[int, about("size of the largest values, which are filled up", least=0, most=1 << 18)] = 0
     keys: Annotated[int, about("how many keys are used", least=1)] = 5
     cas_share: Annotated[
         float, about("share of compare-and-sets; 0.35 are reads, the rest are writes", least=0, most=0.65)
@@ -105,7 +106,7 @@ class RegisterWorkload(Workload[RegisterOptions]):
         )
 
     def client(self, store: KeyValue, options: RegisterOptions, now_ns: Callable[[], int]) -> Client:
-        return RegisterClient(store, options.reads)
+        return RegisterClient(store, options.reads, options.value_bytes)
 
 
 def _probe(keys: tuple[str, ...], new: int, draw: Draw) -> Offer:
@@ -156,19 +157,20 @@ class _Active(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegisterClient(SessionClient[KeyValue]):
-    """One connection; values are decimal numbers, an absent or empty value is None."""
+    """One connection; values are decimal numbers (`padded`), an absent or empty value is None."""
 
-    def __init__(self, store: KeyValue, mode: ReadMode) -> None:
+    def __init__(self, store: KeyValue, mode: ReadMode, bytes_max: int) -> None:
         super().__init__(store)
         self._mode = mode
+        self._bytes_max = bytes_max
 
     async def invoke(self, offer: Offer) -> Completion:
         key, value = offer.key or "", offer.value
         if offer.f == "read":
             reply = await self._store.read(key, self._mode)
-            value = int(reply.value) if reply.value else None
+            value = unpadded(reply.value, self._bytes_max) if reply.value else None
         elif offer.f == "write":
-            reply = await self._store.write(key, b"%d" % value)
+            reply = await self._store.write(key, padded(value, self._bytes_max))
         else:
-            reply = await self._store.cas(key, b"%d" % value[0], b"%d" % value[1])
+            reply = await self._store.cas(key, *(padded(number, self._bytes_max) for number in value))
         return self._ok(value, reply, reply.value_position)

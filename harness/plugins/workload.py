@@ -171,5 +171,16 @@ def current_read(system: System) -> ReadMode:
     return ReadMode.STRONG if ReadMode.STRONG in system.profile.read_modes else ReadMode.BARRIER
 
 
+def padded(number: int, bytes_max: int) -> bytes:
+    """The number in decimal and blanks, which `int` passes over, so that sizes differ: this one, a half, ... 1/128."""
+    return b"%-*d" % (bytes_max >> number % 8, number)
+
+
+def unpadded(value: bytes, bytes_max: int) -> int:
+    """The number that was `padded`; one that nobody wrote where the value has another size now."""
+    number = int(value)
+    return number if value == padded(number, bytes_max) else -number
+
+
 def _distinct(*modes: ReadMode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mode.value for mode in modes))

@@ -202,7 +202,7 @@ def _meanings(entries: Iterable[rpc.RaftEntry], *, whole: bool) -> Iterator[LogE
             # With an alarm writes are refused, until it ends or another member says so.
             unsure = unsure or request.HasField("alarm")
             kind, wrote = _apply(request, store, unsure=unsure)
-        fields = {"wrote": [[_text(put.key), _text(put.value)] for put in wrote]} if wrote else {}
+        fields = {"wrote": [[_text(put.key), _text(put.value).rstrip()] for put in wrote]} if wrote else {}
         yield LogEntry(
             offset=entry.index, epoch=entry.term, type=kind, fields={"content": zlib.crc32(entry.data), **fields}
         )

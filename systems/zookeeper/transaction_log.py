@@ -133,7 +133,7 @@ def entry_of(transaction: LoggedTransaction) -> LogEntry:
         return LogEntry(offset=offset, epoch=epoch, type="refused", fields={"errors": list(transaction.errors)})
     fields: dict[str, Any] = {"content": transaction.checksum}
     wrote = [
-        [change.path.removeprefix(_BELOW_ROOT), (change.data or b"").decode(errors="backslashreplace")]
+        [change.path.removeprefix(_BELOW_ROOT), (change.data or b"").decode(errors="backslashreplace").rstrip()]
         for change in transaction.changes
         if change.op in (*CREATES, Op.SET_DATA) and change.path.startswith(_BELOW_ROOT)
     ]

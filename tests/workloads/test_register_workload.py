@@ -1,8 +1,9 @@
-"""Registers: what is asked after a write whose outcome nobody knows."""
+"""Registers: what is asked after a write whose outcome nobody knows, and values of many sizes."""
 
 import pytest
 
 from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.plugins.workload import padded, unpadded
 from fencepost.workloads.register import RegisterWorkload
 from tests.fakes.runs import run_fake
 
@@ -29,3 +30,10 @@ def test_a_key_with_an_unknown_write_is_read_and_not_written(seed: int) -> None:
 
 def test_by_default_nothing_waits() -> None:
     assert RegisterWorkload.options().settle == 0
+
+
+def test_values_are_filled_up_to_sizes_that_differ_and_told_as_numbers() -> None:
+    assert [len(padded(number, 1024)) for number in range(1000, 1009)] == [*(1024 >> n for n in range(8)), 1024]
+    assert padded(7, 0) == b"7" and unpadded(padded(7, 9000), 9000) == 7 and unpadded(b"7 ", 9000) == -7
+    done = [o for o in run_fake("register", None, 1, options={"value_bytes": 4096}).operations if o.type is Outcome.OK]
+    assert {type(o.value) for o in done if o.f == "read"} <= {int, type(None)} and any(o.f == "cas" for o in done)

@@ -58,7 +58,7 @@ def put(value: str, lease: int = 0) -> rpc.PutRequest:
 
 def sample() -> Writer:
     """Two segments, and a tail that a later leader replaced."""
-    log = Writer().entry(1, 1).entry(2, 1, put=put("1")).entry(3, 1, put=put("2")).entry(4, 1, put=put("3")).state(2)
+    log = Writer().entry(1, 1).entry(2, 1, put=put("1")).entry(3, 1, put=put("2")).entry(4, 1, put=put("3  ")).state(2)
     log.entry(3, 2).entry(4, 2, put=put("4")).state(3).cut(SECOND)
     return log.entry(5, 2, put=put("5")).entry(6, 2, put=put("6")).state(5)
 

@@ -34,7 +34,8 @@ def bytes_max(plan: Plan) -> int:
     changes = options.rate * (plan.duration_ns("time_limit") / 1e9 + MORE_S) if hasattr(options, "rate") else 0
     snapshots = 2 * changes / float(plan.server_settings.get("zookeeper", {}).get("snapCount", SNAP_COUNT))
     nodes = changes / 2 if plan.workload == "set" else 100
-    return int(changes * CHANGE_BYTES + snapshots * (FILES_BYTES + nodes * NODE_BYTES))
+    change_bytes = CHANGE_BYTES + getattr(options, "value_bytes", 0) / 4
+    return int(changes * change_bytes + snapshots * (FILES_BYTES + nodes * NODE_BYTES))
 
 
 def plans(file: str) -> list[tuple[str, Plan]]:
