@@ -252,6 +252,12 @@ def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
         if one.late
     ]
     silent = {one.stretch.watch.node for one in case.heard} - {one.stretch.watch.node for one in ends}
+    # A process retires with an operation of unknown outcome; one that has been told of everything need not go on.
+    retired = {op.process for op in history.operations if op.type is Outcome.INFO}
+    left = {one.stretch.watch.process: one for one in case.heard}
+    for process in retired.union(one.stretch.watch.process for one in ends):
+        left.pop(process, None)
+    doubts += [f"the listener of process {own} did not listen to the end" for own, one in left.items() if one.late]
     return doubts + [f"no listener on {node} listened to the end" for node in sorted(silent)]
 
 

@@ -123,14 +123,7 @@ class _Teller:
     def _event(self, outcome: Outcome, time_ns: int, *fields: Any) -> OpEvent:
         process, f, node, key, value = fields
         event = OpEvent(
-            index=len(self.events),
-            time_ns=time_ns,
-            type=outcome,
-            process=process,
-            f=f,
-            node=node,
-            key=key,
-            value=value,
+            index=len(self.events), time_ns=time_ns, type=outcome, process=process, f=f, node=node, key=key, value=value
         )
         self.events.append(event)
         return event

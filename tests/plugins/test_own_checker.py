@@ -72,10 +72,7 @@ def test_it_judges_histories_as_the_page_says(package: Path) -> None:
     assert (invalid.validity, invalid.reason) == (Validity.INVALID, "1 fallen counter")
     assert invalid.witnesses[0].steps[1].startswith("20 ms later read of c by process")
     assert (valid.validity, valid.tested) == (Validity.VALID, 2)
-    assert (untested.cause, untested.reason) == (
-        Cause.NO_EXPOSURE,
-        "no reads of a counter that had been read before",
-    )
+    assert (untested.cause, untested.reason) == (Cause.NO_EXPOSURE, "no reads of a counter that had been read before")
 
 
 def test_its_guarantee_decides_a_run_that_names_it(package: Path) -> None:

@@ -176,12 +176,7 @@ def test_a_broken_package_breaks_nobody_else(
     text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sys.modules.pop("broken_one", None)
-    _package(
-        tmp_path,
-        "broken_one",
-        text,
-        tables="SYSTEMS = {'tiny': 'broken_one:TINY'}",
-    )
+    _package(tmp_path, "broken_one", text, tables="SYSTEMS = {'tiny': 'broken_one:TINY'}")
     assert main(["list", "systems"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "zookeeper release" in text

@@ -65,11 +65,7 @@ def killed_run(results: Path, nemesis: str, draw: random.Random) -> str:
     )
     time.sleep(delay_s)
     runner = next(iter(_children(started.pid)), None)
-    victims: dict[str, list[int | None]] = {
-        "command": [started.pid],
-        "runner": [runner],
-        "both": [started.pid, runner],
-    }
+    victims: dict[str, list[int | None]] = {"command": [started.pid], "runner": [runner], "both": [started.pid, runner]}
     for victim in victims[whom]:
         if victim is not None:
             _kill(victim)

@@ -96,10 +96,7 @@ def main(section: str, asked: str = str(TIMES)) -> int:
 def _table(
     what: str, counts: dict[str, Counter[str]], expected: dict[str, tuple[Validity, int]], seconds: float
 ) -> list[str]:
-    lines = [
-        f"| {what}, seeds from 1000 | valid | invalid | unknown | wanted |",
-        "| --- | --- | --- | --- | --- |",
-    ]
+    lines = [f"| {what}, seeds from 1000 | valid | invalid | unknown | wanted |", "| --- | --- | --- | --- | --- |"]
     for name, found in counts.items():
         validity, least = expected[name]
         cells = [str(found[kind.value]) for kind in (Validity.VALID, Validity.INVALID, Validity.UNKNOWN)]

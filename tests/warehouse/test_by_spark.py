@@ -109,10 +109,7 @@ def test_a_row_that_means_nothing_is_named(
     [
         (lambda t: t.drop_columns(["returned"]), "column 'returned' is missing; a table of operations has key int64"),
         (lambda t: t.set_column(2, "a", t["a"].cast(pa.float64())), "column 'a' has type double, expected int64"),
-        (
-            lambda t: t.set_column(6, "returned", pa.array([None] * len(t), pa.int64())),
-            "column 'returned' is null in",
-        ),
+        (lambda t: t.set_column(6, "returned", pa.array([None] * len(t), pa.int64())), "column 'returned' is null in"),
     ],
 )
 def test_columns_that_are_not_so_are_refused(spark: SparkSession, tmp_path: Path, change: Any, said: str) -> None:

@@ -5,12 +5,13 @@ from typing import Any, cast
 import pytest
 
 from fencepost.harness.contract.system import System
-from fencepost.harness.history import Outcome
+from fencepost.harness.history import OpEvent, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.systems.etcd.system import ETCD
 from fencepost.workloads.watch import WatchWorkload
+from fencepost.workloads.watch_traffic import WatchMemory
 from tests.fakes.watch_runs import FakeSystem, judge_watch, options_of, run_watch
 from tests.fakes.watch_store import BUGS
 from tests.seeds import seeds
@@ -57,6 +58,27 @@ def test_a_correct_store_passes(seed: int, flavour: str, given: dict[str, str]) 
     if "resume" not in given and flavour == "history":
         assert (exposed["watch-resumable"] or 0) > 50
     assert any(o.type is Outcome.INFO for o in history.operations), "losses were simulated too"
+
+
+def test_every_listener_listens_to_the_end_and_those_that_do_not_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"listeners_per_node": "8"}
+    workers = WatchWorkload().workers(options_of("history", given), 3)
+
+    def played() -> tuple[list[int], str]:
+        """The workers who were not told of the newest change, and what the verdict says of a loss."""
+        history, memory = run_watch(None, 1, **given), WatchMemory()
+        for event in history.of(OpEvent):
+            if event.type is not Outcome.INVOKE:
+                memory.learn(event.process % workers, event)
+        (reliable,) = (v for v in judge_watch(history, **given).verdicts if v.guarantee == "watch-reliable")
+        return [n for n in range(24) if memory.listener(n).reached < memory.latest], reliable.reason
+
+    assert played()[0] == []
+    whole = WatchWorkload.final_generator
+    fewer = options_of("history", {"listeners_per_node": "6"})
+    monkeypatch.setattr(WatchWorkload, "final_generator", lambda self, _, nodes: whole(self, fewer, nodes))
+    behind, reason = played()
+    assert behind == [21, 22, 23] and "did not listen to the end" in reason
 
 
 @pytest.mark.parametrize(("begin", "figure"), [("past", "watches_in_the_past"), ("future", "watches_in_the_future")])

@@ -149,10 +149,7 @@ def test_an_issue_of_another_release_or_day_covers_nothing(wrong: dict[str, obje
 def test_a_known_finding_hides_no_second_one() -> None:
     second = sighting(NIGHTS[-1], 1, fingerprint="etcd:linearizable:lost-update:change")
     overview = made(
-        registers=[register(NIGHTS[-1])],
-        cells=[CANARY],
-        sightings=[sighting(NIGHTS[-1], 1), second],
-        issues=(issue(),),
+        registers=[register(NIGHTS[-1])], cells=[CANARY], sightings=[sighting(NIGHTS[-1], 1), second], issues=(issue(),)
     )
     text = tonight(overview)
     assert "✗ Red" in text and "lost-update:change was seen, and no issue covers it" in text
