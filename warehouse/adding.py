@@ -13,11 +13,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from fencepost.campaigns.night.register import REGISTER, read_register
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_tables import RUN
-from fencepost.warehouse.executors import executor_cores
 from fencepost.warehouse.night_tables import ADDED, AT, OF_NIGHTS, REBUILT, REBUILT_NAME, RECORDS, SHARD, layout
 from fencepost.warehouse.parts import File
 from fencepost.warehouse.rebuild import DEALT, DONE, stored_verdicts, task
 from fencepost.warehouse.sources import RunSource, night_folders, rows_of_night, sources_below
+from fencepost.warehouse.spark_session import executor_cores
 from fencepost.warehouse.store import (
     DeltaStore,
     NightKey,

@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -17,10 +18,40 @@ from fencepost.harness.base.files import source_tree
 from fencepost.harness.runtime.artifacts import cache_folder
 from fencepost.harness.runtime.artifacts.java import Java, find_java
 from fencepost.harness.runtime.provider import Check
-from fencepost.warehouse.executors import shuffle_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_PARTITIONS_PER_CORE: Final = 2
+#: How long executors of a cluster may take to register, and how long none may join before they count as complete.
+_REGISTER_S: Final = 30.0
+_SETTLED_S: Final = 1.0
+
+
+def shuffle_partitions(spark: "SparkSession") -> int:
+    """Return in how many partitions rows are shuffled: by the executors' cores."""
+    return _PARTITIONS_PER_CORE * executor_cores(spark)
+
+
+def executor_cores(spark: "SparkSession") -> int:
+    """Return the cores of all executors. On a cluster, wait until no further one has joined for a second.
+
+    Spark itself counts the executors that are there when it is asked, which are none when a session has just begun.
+    """
+    context = spark.sparkContext
+    if str(context.master).startswith("local"):
+        return int(context.defaultParallelism)
+    deadline = time.monotonic() + _REGISTER_S
+    joined, since = 0, time.monotonic()
+    while time.monotonic() < deadline and (joined == 0 or time.monotonic() - since < _SETTLED_S):
+        # The driver is in this list too.
+        now = len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1
+        if now != joined:
+            joined, since = now, time.monotonic()
+        time.sleep(0.05)
+    return int(context.defaultParallelism)
+
 
 #: Lines of Spark's log that tell why there is no session.
 _LOG_LINES: Final = 3

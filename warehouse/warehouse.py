@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_tables import LONG, RUN, RUN_ID, TEXT
-from fencepost.warehouse.executors import shuffle_partitions
 from fencepost.warehouse.night_tables import (
     ADDED,
     NIGHT,
@@ -24,6 +23,7 @@ from fencepost.warehouse.night_tables import (
     layout,
     schema_of,
 )
+from fencepost.warehouse.spark_session import shuffle_partitions
 from fencepost.warehouse.steps import STEPS
 from fencepost.warehouse.store import open_store, spark_name
 

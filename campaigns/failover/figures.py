@@ -1,11 +1,46 @@
-"""The figures of a curve as one document: samples, medians, the line fitted through them, and what is missing."""
+"""The figures of a curve as one document: samples, medians, what is missing, and a line fitted through the medians.
 
+A time grows with the number of topic partitions: a straight line by least squares, and how sure its slope is.
+"""
+
+import math
 import statistics
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.failover.growth import Growth, fit
+#: Any two points lie on a line; only with three or more can the line leave a residual.
+_UNCERTAIN_FROM: Final = 3
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """seconds = `at_zero_s` + `per_1000_s` * partitions / 1000.
+
+    `per_1000_error_s` is the slope's standard error; None when there are too few points to tell.
+    """
+
+    at_zero_s: float
+    per_1000_s: float
+    per_1000_error_s: float | None
+
+    def at(self, partitions: float) -> float:
+        return self.at_zero_s + self.per_1000_s * partitions / 1000
+
+
+def fit(points: Sequence[tuple[float, float]]) -> Growth | None:
+    """Fit a line through (partitions, seconds); returns None when all points have the same number of partitions."""
+    if len({partitions for partitions, _ in points}) < 2:
+        return None
+    thousands = [partitions / 1000 for partitions, _ in points]
+    slope, at_zero = statistics.linear_regression(thousands, [value for _, value in points])
+    error = None
+    if len(points) >= _UNCERTAIN_FROM:
+        unexplained = sum((value - at_zero - slope * x) ** 2 for x, (_, value) in zip(thousands, points, strict=True))
+        spread = statistics.pvariance(thousands) * len(points)
+        error = math.sqrt(unexplained / (len(points) - 2) / spread)
+    return Growth(at_zero_s=at_zero, per_1000_s=slope, per_1000_error_s=error)
+
 
 FORMAT: Final = 2
 #: What is compared, each with its description.

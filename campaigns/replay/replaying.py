@@ -18,8 +18,16 @@ from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.session import InFolder, NightWishes
-from fencepost.campaigns.replay.recorded import Recorded, choose, read_recorded
-from fencepost.campaigns.replay.tries import EXIT_VALIDITIES, Resemblance, Try, resemblance, try_of
+from fencepost.campaigns.replay.recorded import (
+    EXIT_VALIDITIES,
+    Recorded,
+    Resemblance,
+    Try,
+    choose,
+    read_recorded,
+    resemblance,
+    try_of,
+)
 from fencepost.harness.base.errors import ExitCode, gravest
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document, shared_flags
 from fencepost.harness.cli.output.progress import shorten

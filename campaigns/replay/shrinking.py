@@ -20,10 +20,9 @@ from fencepost.campaigns.night.pool import NextRun, Pool
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.session import JOURNAL, InFolder
 from fencepost.campaigns.night.value import Past
-from fencepost.campaigns.replay.recorded import Recorded, with_faults
+from fencepost.campaigns.replay.recorded import Recorded, Try, try_of, with_faults
 from fencepost.campaigns.replay.reductions import ReducedPlan, Reduction, dropped, idle_time, load, narrowing
 from fencepost.campaigns.replay.search import BASELINE_SHOWS, Tries, minimise, rate_of
-from fencepost.campaigns.replay.tries import Try, try_of
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.quantities import counted, lasting
 from fencepost.harness.findings.rate import Rate

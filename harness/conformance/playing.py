@@ -23,11 +23,10 @@ from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.history import STOPPED_EARLY
 from fencepost.harness.plan.checked_plan import CheckedPlan, Prepared
 from fencepost.harness.plugins import registry
-from fencepost.harness.runner.beside import Background, EarlyEnd
+from fencepost.harness.runner.beside import Background, EarlyEnd, tell, tell_failure
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.servers import Servers, open_servers
-from fencepost.harness.runner.telling import tell, tell_failure
 
 #: A row that takes longer has failed: every wait inside has a deadline of its own.
 _ROW_S: Final = 180.0

@@ -144,7 +144,11 @@ def tabulated(caption: str, columns: Sequence[Column], rows: Sequence[Any], *not
 
 def counts(*names: str) -> list[Column]:
     """Make a column for each of these counts of a row."""
-    return [(name, lambda row, name=name: count(row[name])) for name in names]  # type: ignore[misc]
+    return [(name, functools.partial(_counted, name)) for name in names]
+
+
+def _counted(name: str, row: Mapping[str, Any]) -> str:
+    return count(row[name])
 
 
 def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:

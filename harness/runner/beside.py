@@ -1,14 +1,35 @@
 """What happens beside the phases: requests to stop, and background tasks whose failure ends the run early."""
 
 import asyncio
+import json
+import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from fencepost.harness.base.errors import FencepostError, first_failure
 from fencepost.harness.history import HARNESS_ERROR, STOPPED_EARLY, NodeChange, NodeEvent, NoteEvent
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runner.telling import tell
 from fencepost.harness.runtime.node import Exit, Runtime
+
+
+def tell(topic: str, **fields: object) -> None:
+    """Write one line of progress to stdout; after a closed pipe, to stderr."""
+    try:
+        sys.stdout.write(json.dumps({"topic": topic, **fields}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = sys.stderr
+
+
+def tell_failure(error: Exception) -> int:
+    """Tell what ended this process; the log gets the traceback of a defect. Return the exit status."""
+    if not isinstance(error, FencepostError):
+        traceback.print_exception(error)
+    failure = first_failure(error)
+    tell("error", message=failure.message, hint=failure.hint, exit_code=int(failure.exit_code))
+    return int(failure.exit_code)
+
 
 #: After a stop by hand everything must end within ten seconds, the verdict included; settling gets this share.
 _STOPPED_SETTLE_S = 2.5

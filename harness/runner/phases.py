@@ -17,12 +17,11 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runner.beside import EarlyEnd
+from fencepost.harness.runner.beside import EarlyEnd, tell
 from fencepost.harness.runner.faults import ScheduleFile
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.replicas import record_replicas
 from fencepost.harness.runner.servers import Servers
-from fencepost.harness.runner.telling import tell
 from fencepost.harness.runner.watch import CALM_NS, LOOK_S, LoadWatch
 
 _TICK_S: Final = 0.5

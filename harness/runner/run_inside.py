@@ -16,14 +16,13 @@ from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loo
 from fencepost.harness.plan.checked_plan import Prepared
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import clients_of
-from fencepost.harness.runner.beside import Background, EarlyEnd
+from fencepost.harness.runner.beside import Background, EarlyEnd, tell, tell_failure
 from fencepost.harness.runner.faults import ScheduleFile, freezes_clients, schedule_of
 from fencepost.harness.runner.health import HealthSampler
 from fencepost.harness.runner.nemesis_view import cluster_of
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.phases import RunPhases
 from fencepost.harness.runner.servers import Servers, open_servers
-from fencepost.harness.runner.telling import tell, tell_failure
 
 _CONNECT_TIMEOUT_S: Final = 2.0
 _OPEN_TIMEOUT_S: Final = 2.5

@@ -19,9 +19,8 @@ from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
+from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits, tell
 from fencepost.harness.runner.readiness import await_healthy, await_ready, refuse_dead
-from fencepost.harness.runner.telling import tell
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
 

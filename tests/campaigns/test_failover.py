@@ -12,10 +12,8 @@ import pyarrow.parquet
 import pytest
 
 from bench.failover_curve import section
-from fencepost.campaigns.failover.curve import CurveMaking, failover_of, longest_gap_ns, plan_of, sign_of
-from fencepost.campaigns.failover.figures import Curve, FailoverSample, document, read_document, seconds, table
-from fencepost.campaigns.failover.growth import fit
-from fencepost.campaigns.failover.load_time import load_time_s
+from fencepost.campaigns.failover.curve import CurveMaking, failover_of, load_time_s, longest_gap_ns, plan_of, sign_of
+from fencepost.campaigns.failover.figures import Curve, FailoverSample, document, fit, read_document, seconds, table
 from fencepost.campaigns.failover.picture import drawn, standing_alone
 from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.forecast import deadline_s, estimate_s

@@ -23,12 +23,11 @@ from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import night_of, read_register
 from fencepost.campaigns.night.run_class import RunEvidence
 from fencepost.campaigns.night.session import JOURNAL, NightWishes
-from fencepost.campaigns.replay.recorded import Recorded, read_recorded
+from fencepost.campaigns.replay.recorded import Recorded, read_recorded, resemblance
 from fencepost.campaigns.replay.reductions import ReducedPlan, dropped, idle_time, load, narrowing
 from fencepost.campaigns.replay.search import TRIES_MAX, Tries, ddmin, decide, minimise
 from fencepost.campaigns.replay.shrink_command import say_shrunk
 from fencepost.campaigns.replay.shrinking import SMALLER, Shrinking, Shrunk
-from fencepost.campaigns.replay.tries import resemblance
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.cli import main
 from fencepost.harness.findings.rate import Rate

@@ -5,7 +5,7 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from fencepost.warehouse.executors import executor_cores, shuffle_partitions
+from fencepost.warehouse.spark_session import executor_cores, shuffle_partitions
 
 
 def cluster(joined: list[int], cores_each: int) -> SparkSession:

@@ -12,8 +12,7 @@ from fencepost.harness.report.page_kit import PageKit
 from fencepost.harness.report.words import count
 from fencepost.warehouse.pages import telling
 from fencepost.warehouse.pages.drawing import findability_curve
-from fencepost.warehouse.pages.gates import gate_values
-from fencepost.warehouse.pages.tonight import tonight_values
+from fencepost.warehouse.pages.tonight import gate_values, tonight_values
 from fencepost.warehouse.pages.trends import trends_values
 from fencepost.warehouse.pages.values import ListedFinding, Overview
 

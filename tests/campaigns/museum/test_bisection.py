@@ -4,7 +4,14 @@ import random
 
 import pytest
 
-from fencepost.campaigns.museum.bisection import RISK, Bisection, ReleaseState, SequentialTest, bisect, sequential_test
+from fencepost.campaigns.museum.bisect_command import (
+    RISK,
+    Bisection,
+    ReleaseState,
+    SequentialTest,
+    bisect,
+    sequential_test,
+)
 from fencepost.harness.findings.rate import Rate
 
 RELEASES = [f"1.{n}" for n in range(20)]

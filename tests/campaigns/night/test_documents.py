@@ -10,12 +10,11 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from fencepost.campaigns.night.documents import write_documents
+from fencepost.campaigns.night.documents import LINES_MAX, write_documents
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.register import EndedRun, NightRegister
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.summary import LINES_MAX
 from fencepost.campaigns.night.telling import seen_in
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.cli import main
