@@ -18,7 +18,6 @@ import msgspec
 
 from fencepost.campaigns.night.launcher import ProcessLauncher, fact_rows
 from fencepost.campaigns.night.night import RunAttempt
-from fencepost.campaigns.night.run_class import mechanisms_of
 from fencepost.harness.history import PART_OF, DiskEffect, Stops
 from fencepost.harness.verdict.by_guarantee import COVERAGE
 from fencepost.harness.verdict.fact_tables import FAULTS, REIGNS
@@ -40,7 +39,7 @@ def features_of(document: Mapping[str, Any], faults: Sequence[Row] = (), reigns:
     """Name what a run reached, by its verdict and the rows of its tables `faults` and `reigns`."""
     reached = {*_at_once(faults), *_leaders(reigns)}
     lacks: dict[str, str] = {}
-    for name, count in mechanisms_of(dict(document)).items():
+    for name, count in (document.get("mechanisms") or {}).items():
         reached |= {f"met: {name}"} if count else set()
         lacks |= {} if count else {f"met: {name}": ""}
     for verdict in (v for v in document.get("verdicts", ()) if v["checker"] != COVERAGE):

@@ -40,7 +40,12 @@ def page(curve: Curve, measured_by: Mapping[str, Failover[Any]]) -> str:
         run=run,
         gaps=[*curve.failures, *curve.incomplete],
         picture=drawn(curve),
-        medians=TextTable(caption="Medians", columns=tuple(head), rows=tuple(map(tuple, rows)), note=note),
+        medians=TextTable(
+            caption="By system, measure and number of partitions",
+            columns=tuple(head),
+            rows=tuple(map(tuple, rows)),
+            note=note,
+        ),
         how=[*_HOW, *_of_systems(measured_by)],
     )
 

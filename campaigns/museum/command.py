@@ -34,7 +34,7 @@ EXAMPLES = (
 
 def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that are needed; returns the museum's exit code."""
-    if not museum.checked.cells:
+    if not museum.cells:
         reasons = "\n  ".join(f"{each.exhibit.id}: {each.missing}" for each in museum.exhibits)
         raise MachineError(f"no exhibit can be run here:\n  {reasons}", hint="`fencepost doctor` says what is missing")
 
@@ -49,15 +49,9 @@ def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_j
 
         return InFolder(demand, MuseumDocuments(museum, files, earlier))
 
-    strategy = NightStrategy(
-        name=museum.campaign.content.name,
-        campaign=museum.campaign,
-        checked=museum.checked,
-        cells=museum.checked.cells,
-        page=PAGE,
-        opened=opened,
+    folder, night = carry_out(
+        NightStrategy.of_cells(NAME, museum.cells, page=PAGE, opened=opened), wishes, resume=resume
     )
-    folder, night = carry_out(strategy, wishes, resume=resume)
     results = outcomes(museum, night, SightingFiles(folder), earlier)
     if as_json:
         print_document(document(night, results))

@@ -14,8 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.museum.exhibits import Exhibit
-from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id, checked_cell
-from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.cells import NightCell, cell_id, checked_cell
 from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
@@ -146,21 +145,19 @@ class PlannedMuseum(msgspec.Struct, frozen=True, kw_only=True):
     """What a night of the museum runs. `times`: so many runs of each cell; 0: until each exhibit is decided."""
 
     exhibits: tuple[PlannedExhibit, ...]
-    campaign: Campaign
-    checked: CheckedCells
+    cells: tuple[tuple[NightCell, CheckedPlan], ...]
     times: int = 0
 
 
 def plan_museum(exhibits: Sequence[Exhibit], *, times: int = 0) -> PlannedMuseum:
     """Make the cells; what cannot be planned here is left out with its reason, never counted."""
-    cells: dict[str, NightCell] = {}
-    plans: dict[str, CheckedPlan] = {}
+    cells: dict[str, tuple[NightCell, CheckedPlan]] = {}
     planned = []
 
     def cell(name: str, plan: Plan, runs: int, *, control: bool) -> str:
         one = cell_id(plan)
-        runs = max(runs, cells[one].runs) if one in cells else runs
-        cells[one], plans[one] = checked_cell(name, plan, control=control, runs=runs)
+        runs = max(runs, cells[one][0].runs) if one in cells else runs
+        cells[one] = checked_cell(name, plan, control=control, runs=runs)
         return one
 
     for each in exhibits:
@@ -175,9 +172,7 @@ def plan_museum(exhibits: Sequence[Exhibit], *, times: int = 0) -> PlannedMuseum
             planned.append(PlannedExhibit(exhibit=each, missing=why))
         else:
             planned.append(PlannedExhibit(exhibit=each, bug=bug, control=control))
-    campaign = Campaign.of_cells(NAME, (f"{one} {cells[one].runs}" for one in sorted(cells)))
-    checked_cells = CheckedCells(cells=tuple(cells.values()), plans=plans, impossible=())
-    return PlannedMuseum(exhibits=tuple(planned), campaign=campaign, checked=checked_cells, times=times)
+    return PlannedMuseum(exhibits=tuple(planned), cells=tuple(cells[one] for one in sorted(cells)), times=times)
 
 
 Read = Callable[[RunAttempt, Exhibit], Sighting]

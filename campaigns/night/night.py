@@ -122,29 +122,34 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
         return {name for a in self.attempts for name, count in a.exposures.items() if count}
 
 
-class Night(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that is known of a night, or of one shard of it until they are `merged`."""
+class NightHead(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a night from its beginning on; `command` repeats it, `fencepost` is the version that ran it."""
 
     id: str
     campaign: str
     digest: str
     seed: int
     budget_s: float
-    started_at: str
     format: int = FORMAT
-    state: NightState = NightState.RUNNING
-    ended_at: str = ""
-    spent_s: float = 0.0
-    sessions: int = 1
     jobs: int = 1
     shards: int = 1
-    shards_present: tuple[int, ...] = (1,)
-    merged: bool = False
     command: str = ""
     fencepost: str = ""
     machine: dict[str, Any] = {}
     known_issues: tuple[TrackedIssue, ...] = ()
     impossible: tuple[str, ...] = ()
+
+
+class Night(NightHead, frozen=True, kw_only=True):
+    """Everything that is known of a night, or of one shard of it until they are `merged`."""
+
+    started_at: str
+    state: NightState = NightState.RUNNING
+    ended_at: str = ""
+    spent_s: float = 0.0
+    sessions: int = 1
+    shards_present: tuple[int, ...] = (1,)
+    merged: bool = False
     cells: tuple[CellOutcome, ...] = ()
 
     @property

@@ -20,16 +20,7 @@ from fencepost.campaigns.night.forecast import Pace, deadline_s, estimate_s, usu
 from fencepost.campaigns.night.launcher import Flight, Launcher
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.register import Append, ClosedNight, EndedRun, Registered, Ticked
-from fencepost.campaigns.night.run_class import (
-    RunClass,
-    anomalies_of,
-    classify,
-    exposures_of,
-    faults_of,
-    fingerprints_of,
-    lag_ns_of,
-    mechanisms_of,
-)
+from fencepost.campaigns.night.run_class import RunClass, classify, shown_by
 from fencepost.campaigns.night.value import Past, tier_of
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.quantities import utc_stamp
@@ -352,16 +343,10 @@ def judged(
         exit_code=exit_code,
         seconds=round(seconds, 1),
         company=company,
-        lag_ms=lag_ns_of(evidence.document) // 1_000_000,
         version=left.version,
         build=left.build,
         check_s=left.check_s,
-        fingerprints=fingerprints_of(evidence.document),
-        undecisive=fingerprints_of(evidence.document, decide=False),
         known=classed.known,
-        anomalies=anomalies_of(evidence.document),
-        exposures=exposures_of(evidence.document),
-        faults=faults_of(evidence.document),
-        mechanisms=mechanisms_of(evidence.document),
         report=left.report,
+        **shown_by(evidence.document),
     )

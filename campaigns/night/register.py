@@ -18,12 +18,12 @@ import fcntl
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from fencepost.campaigns.night.cells import NightCell
-from fencepost.campaigns.night.night import FORMAT, Night, NightState, RunAttempt, outcome_of
+from fencepost.campaigns.night.night import FORMAT, Night, NightHead, NightState, RunAttempt, outcome_of
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.findings.known_issues import TrackedIssue
@@ -31,25 +31,12 @@ from fencepost.harness.findings.known_issues import TrackedIssue
 REGISTER: Final = "register.jsonl"
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="opened"):
-    """A night begins; `at` is UTC, `command` repeats it, `fencepost` is the version that ran it."""
+class Opened(NightHead, frozen=True, kw_only=True, tag_field="record", tag="opened"):
+    """A night begins; `at` is UTC."""
 
-    id: str
-    campaign: str
-    digest: str
-    seed: int
-    budget_s: float
     at: str
     cells: tuple[NightCell, ...]
-    format: int = FORMAT
     shard: int = 1
-    shards: int = 1
-    jobs: int = 1
-    command: str = ""
-    fencepost: str = ""
-    machine: dict[str, Any] = {}
-    known_issues: tuple[TrackedIssue, ...] = ()
-    impossible: tuple[str, ...] = ()
 
 
 class RefusedRun(msgspec.Struct, frozen=True, kw_only=True, tag_field="record", tag="refused"):
@@ -217,25 +204,15 @@ def night_of(records: Iterable[Record], *, running: bool = False) -> Night:
     for attempt in attempts.values():
         own[attempt.cell].append(attempt)
     unsaid = "the night ended before its turn" if state is not NightState.RUNNING else ""
+    head = {name: getattr(opened, name) for name in NightHead.__struct_fields__}
     return Night(
-        id=opened.id,
-        campaign=opened.campaign,
-        digest=opened.digest,
-        seed=opened.seed,
-        budget_s=budget_s,
+        **{**head, "budget_s": budget_s, "jobs": jobs, "known_issues": issues},
         started_at=opened.at,
         state=state,
         ended_at=ended_at,
         spent_s=spent_s,
         sessions=sessions,
-        jobs=jobs,
-        shards=opened.shards,
         shards_present=(opened.shard,),
-        command=opened.command,
-        fencepost=opened.fencepost,
-        machine=opened.machine,
-        known_issues=issues,
-        impossible=opened.impossible,
         cells=tuple(
             outcome_of(cell, own[cell.id], refusals.get(cell.id, ""), left_out.get(cell.id, unsaid)) for cell in cells
         ),

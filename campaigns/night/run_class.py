@@ -143,27 +143,26 @@ def fingerprints_of(document: dict[str, Any] | None, *, decide: bool = True) -> 
     return tuple(dict.fromkeys(text for a in deciding for text in a.get("fingerprints") or [a["fingerprint"]]))
 
 
-def anomalies_of(document: dict[str, Any] | None) -> tuple[str, ...]:
-    """The names of the anomalies that decide."""
-    return tuple(dict.fromkeys(a["anomaly"] for a in (document or {}).get("anomalies", ()) if a.get("decides")))
-
-
-def exposures_of(document: dict[str, Any] | None) -> dict[str, int]:
-    """How often each guarantee was tested; those that nobody counted are left out."""
-    guarantees = (document or {}).get("guarantees", ())
-    return {g["name"]: g["exposure"] for g in guarantees if isinstance(g.get("exposure"), int)}
+def shown_by(document: dict[str, Any] | None) -> dict[str, Any]:
+    """What a verdict shows, by the fields of an attempt that have it; a guarantee that nobody counted is left out."""
+    known = document or {}
+    return {
+        "fingerprints": fingerprints_of(document),
+        "undecisive": fingerprints_of(document, decide=False),
+        "anomalies": tuple(dict.fromkeys(a["anomaly"] for a in known.get("anomalies", ()) if a.get("decides"))),
+        "exposures": {
+            g["name"]: g["exposure"] for g in known.get("guarantees", ()) if isinstance(g.get("exposure"), int)
+        },
+        "faults": faults_of(document),
+        "mechanisms": known.get("mechanisms") or {},
+        "lag_ms": lag_ns_of(document) // 1_000_000,
+    }
 
 
 def faults_of(document: dict[str, Any] | None) -> dict[str, int]:
     """How many faults of each kind that was tried were proven to have taken hold."""
     kinds: dict[str, dict[str, int]] = (document or {}).get("faults") or {}
     return {kind: of.get(FaultOutcome.INSTALLED, 0) for kind, of in kinds.items()}
-
-
-def mechanisms_of(document: dict[str, Any] | None) -> dict[str, int]:
-    """How often the run met each mechanism that runs of its system can meet; 0: never."""
-    counts: dict[str, int] = (document or {}).get("mechanisms") or {}
-    return counts
 
 
 def lag_ns_of(document: dict[str, Any] | None) -> int:

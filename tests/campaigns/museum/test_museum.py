@@ -21,11 +21,11 @@ from fencepost.campaigns.museum.museum import (
     plan_museum,
     sighting_of,
 )
-from fencepost.campaigns.night.cells import CheckedCells, NightCell
-from fencepost.campaigns.night.file import Campaign
+from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.register import Record, RefusedRun, night_of
 from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.plan.checked_plan import check_plan
 from tests.campaigns.night.made import (
     FINGERPRINT,
     OTHER,
@@ -64,14 +64,10 @@ def verdict(validity: str, *fingerprints: str) -> dict[str, Any]:
 
 
 def museum_of(*exhibits: Exhibit, runs: int = 3, times: int = 0) -> PlannedMuseum:
-    cells = tuple(cell(f"{each.id}{suffix}", runs=times or runs) for each in exhibits for suffix in ("", "-control"))
+    cells = [cell(f"{each.id}{suffix}", runs=times or runs) for each in exhibits for suffix in ("", "-control")]
     planned = tuple(PlannedExhibit(exhibit=each, bug=each.id, control=f"{each.id}-control") for each in exhibits)
-    return PlannedMuseum(
-        exhibits=planned,
-        campaign=Campaign.of_cells("museum", [each.id for each in cells]),
-        checked=CheckedCells(cells=cells, plans={}, impossible=()),
-        times=times,
-    )
+    checked = tuple((each, check_plan(each.plan)) for each in cells)
+    return PlannedMuseum(exhibits=planned, cells=checked, times=times)
 
 
 class Play:
@@ -80,7 +76,7 @@ class Play:
     def __init__(self, museum: PlannedMuseum, plays: Plays, *, budget_s: float = 3600, refused: str = "") -> None:
         self.museum, self.clock = museum, Clock()
         self.launcher = PretendedLauncher(self.clock, plays)
-        self.records: list[Record] = [opened(museum.checked.cells, budget_s=budget_s)]
+        self.records: list[Record] = [opened([cell for cell, _ in museum.cells], budget_s=budget_s)]
         if refused:
             self.records.append(RefusedRun(cell=refused, reason="there is no such release"))
 
