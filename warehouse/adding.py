@@ -18,14 +18,7 @@ from fencepost.warehouse.parts import File
 from fencepost.warehouse.rebuild import DEALT, DONE, stored_verdicts, task
 from fencepost.warehouse.sources import RunSource, night_folders, rows_of_night, sources_below
 from fencepost.warehouse.spark_session import executor_cores
-from fencepost.warehouse.store import (
-    DeltaStore,
-    NightKey,
-    NotAWarehouse,
-    commit_time,
-    is_warehouse,
-    new_id,
-)
+from fencepost.warehouse.store import DeltaStore, NightKey, NotAWarehouse, commit_time, is_warehouse, new_id
 from fencepost.warehouse.warehouse import tuned
 
 #: A task costs Spark about 30 ms and one file per table: it judges several runs, but leaves enough tasks that both the

@@ -13,13 +13,7 @@ from fencepost.warehouse.warehouse import Warehouse
 
 _BY_RELEASE: Final = "zombie_episodes_by_version"
 #: The steps that the page shows. Latencies, a row for each function and fault, are left to queries.
-_SHOWN: Final = (
-    _BY_RELEASE,
-    "anomaly_rates",
-    "guarantee_outcomes",
-    "recovery_by_fault",
-    "availability_by_phase",
-)
+_SHOWN: Final = (_BY_RELEASE, "anomaly_rates", "guarantee_outcomes", "recovery_by_fault", "availability_by_phase")
 
 
 def index_of(results: Path) -> Path:

@@ -36,11 +36,7 @@ _GARBAGE: Final = 100_000
 _KINDS: Final = {"shard": LONG, "size": LONG, "is_half": FLAG}
 #: A run to judge, its number among all, and the task that judges it.
 DEALT: Final = pa.schema(
-    [
-        ("task", pa.int32()),
-        ("number", LONG),
-        *((name, _KINDS.get(name, TEXT)) for name in RunSource.__struct_fields__),
-    ]
+    [("task", pa.int32()), ("number", LONG), *((name, _KINDS.get(name, TEXT)) for name in RunSource.__struct_fields__)]
 )
 #: What a task returns: a row for each run, and in the first one the files that it wrote for all of them, and the rows
 #: of the table `run` as an Arrow stream.

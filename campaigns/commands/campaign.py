@@ -31,8 +31,7 @@ EXAMPLES = (
         "A small night of the example system, etcd and ZooKeeper",
     ),
     HelpExample(
-        "fencepost campaign docs/how-to/nightly.toml --budget 10m --resume",
-        "Go on where a night was stopped or killed",
+        "fencepost campaign docs/how-to/nightly.toml --budget 10m --resume", "Go on where a night was stopped or killed"
     ),
     HelpExample("fencepost campaign merge shard-1 shard-2", "Make one night of two shards"),
 )

@@ -101,13 +101,7 @@ def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: b
     help="An option of the candidate's system, not of the baseline's. May be repeated.",
 )
 @night_options
-def command(
-    policy: Path,
-    candidate: str,
-    baseline: str,
-    system_option: tuple[str, ...],
-    **flags: Any,
-) -> int:
+def command(policy: Path, candidate: str, baseline: str, system_option: tuple[str, ...], **flags: Any) -> int:
     """Decide whether a candidate meets a policy.
 
     POLICY names required cells, guarantees with the number of tests that each needs, canaries, budgets against a

@@ -212,7 +212,4 @@ def _short(value: Any) -> str:
 
 def files_of(exploration: Exploration, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
     """Both files of the night."""
-    return {
-        DOCUMENT: lambda: document(night, exploration),
-        PAGE: lambda: page(night, exploration, from_here(folder)),
-    }
+    return {DOCUMENT: lambda: document(night, exploration), PAGE: lambda: page(night, exploration, from_here(folder))}

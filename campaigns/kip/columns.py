@@ -122,7 +122,5 @@ def read_column(path: Path) -> KipColumn:
         if len(made) != 1:
             raise file.error(["claims", row], "expected one of promised, recipe and cannot", _HINT)
     return KipColumn(
-        recipes=content.recipes,
-        claims={row: made[0] for row, made in claims.items()},
-        unmeasured=content.unmeasured,
+        recipes=content.recipes, claims={row: made[0] for row, made in claims.items()}, unmeasured=content.unmeasured
     )

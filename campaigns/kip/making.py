@@ -95,10 +95,7 @@ def plans(proposal: Proposal, runtime: str, columns: Mapping[str, KipColumn | No
                 time_limit=TIME_LIMIT,
                 # A table says how often each row was tested; a run with few faults is no reason to hide that.
                 thresholds=Thresholds(ok_operations_min=1, effective_faults_min=0),
-                workload_options={
-                    **experiment.workload_options,
-                    **_current(experiment, system),
-                },
+                workload_options={**experiment.workload_options, **_current(experiment, system)},
             )
             cell = NightCell(id=cell_id(plan), name=f"{name} {experiment.id}", plan=plan)
             planned.append(Planned(system=name, experiment=experiment, cell=cell, checked=check_plan(plan)))

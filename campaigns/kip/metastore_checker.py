@@ -167,10 +167,7 @@ _GUARANTEES: Final = {
     ),
     "versions-count-writes": _Rules("versions", "paths that were written three times", ("version-skew",), _counted),
     "ephemerals-belong-to-sessions": _Rules(
-        "expire",
-        "ephemerals of sessions that were left to end",
-        ("child-of-ephemeral", "orphan-ephemeral"),
-        _ephemeral,
+        "expire", "ephemerals of sessions that were left to end", ("child-of-ephemeral", "orphan-ephemeral"), _ephemeral
     ),
     "no-orphan-children": _Rules("family", "deletions of parents that have a child", ("orphan-child",), _no_orphan),
     "ended-session-is-refused": _Rules(

@@ -138,9 +138,7 @@ def _breaks_promise(cell: TableCell) -> bool:
 
 
 def table_rows(
-    proposal: Proposal,
-    columns: Mapping[str, KipColumn | None],
-    runs: Mapping[tuple[str, str], MeasuredCell],
+    proposal: Proposal, columns: Mapping[str, KipColumn | None], runs: Mapping[tuple[str, str], MeasuredCell]
 ) -> tuple[TableRow, ...]:
     """Join what systems claim with what runs showed.
 

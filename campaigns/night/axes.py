@@ -200,11 +200,7 @@ def _pairs(
     from covertable.main import Controller
 
     def condition(rule: _Rule) -> dict[str, Any]:
-        return {
-            "operator": "fn",
-            "requires": list(rule.axes),
-            "evaluate": lambda row: rule.allows(_values(axes, row)),
-        }
+        return {"operator": "fn", "requires": list(rule.axes), "evaluate": lambda row: rule.allows(_values(axes, row))}
 
     controller = Controller(
         {axis.name: list(range(len(axis.values))) for axis in axes},

@@ -14,12 +14,7 @@ import msgspec
 from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.outcome import NightCause, NightOutcome, Reason
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.telling import (
-    attempts_in_words,
-    faults_in_words,
-    finding_lines,
-    repeat_command,
-)
+from fencepost.campaigns.night.telling import attempts_in_words, faults_in_words, finding_lines, repeat_command
 from fencepost.harness.report.junit import JUnitCase, JUnitSuite, NotPassed, junit_xml
 
 

@@ -75,10 +75,7 @@ def load(candidate: ReducedPlan) -> list[Reduction]:
     clients = [name for name, value in options.items() if name.endswith(_CLIENTS) and type(value) is int]
     keys = [name for name in _KEYS if type(options.get(name)) is int]
     rates = [name for name in _RATES if isinstance(options.get(name), float)]
-    return [
-        *(_fewer(name) for name in (*clients, *keys)),
-        *(_slower(name) for name in rates),
-    ]
+    return [*(_fewer(name) for name in (*clients, *keys)), *(_slower(name) for name in rates)]
 
 
 def narrowing(candidate: ReducedPlan) -> list[Reduction]:

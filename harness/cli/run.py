@@ -25,14 +25,7 @@ RUN_GROUPS: Final = {
     "What is tested": ("system", "version", "workload", "nodes", "runtime", "image", "limited_data", "plugin"),
     "What goes wrong": ("nemesis", "schedule", "quorum", "quiet"),
     "How long it takes": ("time_limit", "watch", "op_timeout", "deadline"),
-    "Details of workload, system and verdict": (
-        "reads",
-        "fencing",
-        "option",
-        "system_option",
-        "settings",
-        "require",
-    ),
+    "Details of workload, system and verdict": ("reads", "fencing", "option", "system_option", "settings", "require"),
     "The run and its results": ("seed", "times", "results", "keep_data", "as_json"),
 }
 

@@ -99,10 +99,7 @@ _DISKS: Final[Mapping[DiskEffect, str]] = {
     DiskEffect.DAMAGED: "a file of the server stays damaged for the rest of the run",
 }
 #: Where nodes can live, as flags.
-_PLACES: Final = {
-    "--runtime lab": Placement(),
-    "--runtime containers": Placement(runtime="containers"),
-}
+_PLACES: Final = {"--runtime lab": Placement(), "--runtime containers": Placement(runtime="containers")}
 
 
 def kind(name: str) -> NameKind:

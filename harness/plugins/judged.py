@@ -49,9 +49,7 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _UNREPLICATED: Final = "-unreplicated"
 #: Options without which a checker judges something else.
-_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "log-no-duplicates-without-idempotence": {"idempotence": "off"},
-}
+_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {"log-no-duplicates-without-idempotence": {"idempotence": "off"}}
 _ONE_LEADER: Final = "one-leader-per-epoch"
 
 

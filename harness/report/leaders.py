@@ -33,15 +33,7 @@ from fencepost.harness.report.section import (
     reigns_by_partition,
     tabulated,
 )
-from fencepost.harness.report.svg import (
-    LANE,
-    LEFT,
-    RIGHT,
-    LanesPicture,
-    TimeAxis,
-    element,
-    label,
-)
+from fencepost.harness.report.svg import LANE, LEFT, RIGHT, LanesPicture, TimeAxis, element, label
 from fencepost.harness.report.words import clock, count, length, text, traced
 from fencepost.harness.verdict import Verdict, Vocabulary
 from fencepost.harness.verdict.by_guarantee import all_figures, listed
@@ -194,9 +186,7 @@ def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[TextTable]:
         return [_reigns(lanes, vocabulary.epoch, f"Who claimed to be {lanes.subject}, by each node's own answers")]
     return [
         _reigns(
-            one,
-            vocabulary.epoch,
-            f"Who claimed to lead, by each node's own answers: {vocabulary.subject(one.subject)}",
+            one, vocabulary.epoch, f"Who claimed to lead, by each node's own answers: {vocabulary.subject(one.subject)}"
         )
         for one in lanes.every
     ]
@@ -337,8 +327,7 @@ def partitions(case: ReportCase) -> _Partitions | None:
     by_partition = reigns_by_partition(case)
     drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
     return _Partitions(
-        picture=_picture(case.history, drawn, deeds) if drawn else Markup(""),
-        folded=_folded(whole, len(drawn)),
+        picture=_picture(case.history, drawn, deeds) if drawn else Markup(""), folded=_folded(whole, len(drawn))
     )
 
 

@@ -381,11 +381,7 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
         parts.append(lane_bars(row.lane, axis, y, epochs, word))
     parts.append(_epoch_marks(lanes, axis, lanes_top, bottom, word))
     return picture(
-        bottom + 20,
-        *parts,
-        name="Who led when, and the faults",
-        description=_in_words(lanes, word),
-        id_="overview",
+        bottom + 20, *parts, name="Who led when, and the faults", description=_in_words(lanes, word), id_="overview"
     )
 
 

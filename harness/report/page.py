@@ -48,17 +48,7 @@ from fencepost.harness.report.section import (
 from fencepost.harness.report.service import latency, recovery, service
 from fencepost.harness.report.timeline import timeline
 from fencepost.harness.report.witness import cycle_picture, drawn, events_of, kinds_in_words, untimed
-from fencepost.harness.report.words import (
-    SIGNS,
-    Cited,
-    Ledger,
-    clock,
-    count,
-    event,
-    length,
-    text,
-    traced,
-)
+from fencepost.harness.report.words import SIGNS, Cited, Ledger, clock, count, event, length, text, traced
 from fencepost.harness.verdict import Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import Opening, all_figures, by_guarantee, opening
 
@@ -303,9 +293,7 @@ def _faults(page: Page) -> Markup:
 
 def _exposure(page: Page) -> Markup:
     return page.made(
-        "tables",
-        intro="A guarantee that was never tested is unknown, not valid.",
-        tables=[tables.exposure(page.case)],
+        "tables", intro="A guarantee that was never tested is unknown, not valid.", tables=[tables.exposure(page.case)]
     )
 
 

@@ -56,10 +56,7 @@ def focus(witnesses: Sequence[Witness], history: History) -> tuple[int, int] | N
 
 
 def cut(
-    operations: Sequence[Operation],
-    witnessed: set[int],
-    window: tuple[int, int] | None,
-    most: int = OPERATIONS_MAX,
+    operations: Sequence[Operation], witnessed: set[int], window: tuple[int, int] | None, most: int = OPERATIONS_MAX
 ) -> _Cut:
     """Choose at most `most` operations (more only if the witnesses alone have more)."""
     total = len(operations)

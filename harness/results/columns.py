@@ -31,9 +31,7 @@ _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(pa.string())
 _FLAG: Final = pa.bool_()
 _DOUBLE: Final = pa.float64()
-_EFFECTS: Final = pa.struct(
-    [(f.name, _FLAG if f.type is bool else _TEXT) for f in msgspec.structs.fields(Effects)],
-)
+_EFFECTS: Final = pa.struct([(f.name, _FLAG if f.type is bool else _TEXT) for f in msgspec.structs.fields(Effects)])
 
 VERSION_KEY: Final = b"fencepost.schema_version"
 TORN_KEY: Final = b"fencepost.torn"

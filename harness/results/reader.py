@@ -175,8 +175,7 @@ def _one_by_one(path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes,
             shown = line[:120].decode(errors="replace")
             why = "nested too deeply" if isinstance(error, RecursionError) else error
             raise MalformedHistory(
-                f"{path}: line {number}: {why}: {shown!r}",
-                hint="the file was not changed; correct or remove it",
+                f"{path}: line {number}: {why}: {shown!r}", hint="the file was not changed; correct or remove it"
             ) from None
     return out
 

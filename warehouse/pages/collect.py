@@ -234,8 +234,7 @@ def system_trends(rows: Iterable[Row], nights: Sequence[str]) -> tuple[SystemTre
         by_system.setdefault(row["system"] + (f" ({row['variant']})" if row["variant"] else ""), []).append(row)
     return tuple(
         SystemTrend(
-            system=system,
-            nights=tuple(_trend_night(row) for row in sorted(own, key=lambda row: order[row["night"]])),
+            system=system, nights=tuple(_trend_night(row) for row in sorted(own, key=lambda row: order[row["night"]]))
         )
         for system, own in sorted(by_system.items())
     )

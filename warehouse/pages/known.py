@@ -81,9 +81,5 @@ def status_of(
     if expired:
         text = f"expired on {issue.expires}: renew it or remove it; {text}"
     return IssueStatus(
-        issue=issue,
-        finding=id_of(shown) if shown else "",
-        is_expired=expired,
-        may_be_removed=removable,
-        text=text,
+        issue=issue, finding=id_of(shown) if shown else "", is_expired=expired, may_be_removed=removable, text=text
     )

@@ -194,12 +194,7 @@ def judge(path: Path, reading: Reading) -> Judged:
     from fencepost.harness.interchange.formats.recognise import read_foreign
 
     imported = read_foreign(
-        path,
-        form=reading.form,
-        model=reading.model,
-        keyed=reading.keyed,
-        order=reading.order,
-        ignore=reading.ignore,
+        path, form=reading.form, model=reading.model, keyed=reading.keyed, order=reading.order, ignore=reading.ignore
     )
     if reading.initial:
         from fencepost.harness.interchange.formats.initial import with_initial

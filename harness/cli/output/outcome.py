@@ -65,17 +65,7 @@ def repeat_command(checked: CheckedPlan) -> str:
     arguments += ["--schedule", shorten(plan.schedule)] if plan.schedule else ["--nemesis", plan.nemesis]
     usual = usual_time_limit(checked.request)
     defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default, time_limit=usual)
-    for field in (
-        "quorum",
-        "runtime",
-        "image",
-        "nodes",
-        "time_limit",
-        "quiet",
-        "op_timeout",
-        "deadline",
-        "version",
-    ):
+    for field in ("quorum", "runtime", "image", "nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
         value = getattr(plan, field)
         if value and value != getattr(defaults, field):
             arguments += [f"--{field.replace('_', '-')}", str(value)]

@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fencepost.harness.verdict import Facts, Validity, Witness
-from fencepost.harness.verdict.by_guarantee import (
-    COVERAGE,
-    OfGuarantee,
-    by_guarantee,
-    counts,
-    one_line,
-    opening,
-    times,
-)
+from fencepost.harness.verdict.by_guarantee import COVERAGE, OfGuarantee, by_guarantee, counts, one_line, opening, times
 from fencepost.harness.verdict.figures import WATCHED_FOR
 
 if TYPE_CHECKING:

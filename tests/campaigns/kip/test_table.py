@@ -24,8 +24,7 @@ def _claim(backing: Backing) -> Callable[[str], RowClaim]:
 
 promised, by_recipe, cannot = map(_claim, Backing)
 COLUMN = KipColumn(
-    recipes=(),
-    claims={"M1": promised("the manual"), "M2": by_recipe("a clock"), "S5": cannot("no version")},
+    recipes=(), claims={"M1": promised("the manual"), "M2": by_recipe("a clock"), "S5": cannot("no version")}
 )
 
 
