@@ -154,7 +154,16 @@ def spark_session(master: str, root: str | None = None) -> "Iterator[SparkSessio
 
 
 def spark_failure(error: Exception, root: str | None = None) -> FencepostError:
-    """What an exception of Spark means for a person: a torn part of the warehouse at `root`, or our own failure."""
+    """What an exception of Spark means for a person: a torn part of the warehouse at `root`, or our own failure.
+
+    Raises KeyboardInterrupt where the exception is that of a job which Ctrl-C had ended.
+    """
+    before: BaseException | None = error
+    while before is not None:
+        if isinstance(before, KeyboardInterrupt):
+            # What PySpark raises on its way out takes its place.
+            raise before
+        before = before.__context__
     if root is not None:
         from fencepost.warehouse.store import open_store
 
