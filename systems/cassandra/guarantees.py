@@ -38,7 +38,9 @@ def unpromised(settings: Settings, options: CassandraOptions) -> dict[str, str]:
     """The guarantees that Cassandra does not give with these options, with the reason."""
     if options.transactions is ListsBy.ACCORD:
         # It orders plain reads and writes as well.
-        return {}
+        return {
+            "replicas-agree": "with -O transactions=accord a read at level ALL is a transaction, and repairs no row"
+        }
     no_accord = {STRICT: f"-O transactions={options.transactions} has no transactions over several rows"}
     if options.writes is Writes.QUORUM:
         mixed = (

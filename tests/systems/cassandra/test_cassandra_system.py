@@ -121,6 +121,7 @@ def test_plain_writes_take_the_promise_away() -> None:
     # Accord orders plain writes, too.
     in_both = CassandraOptions(writes=Writes.QUORUM, transactions=ListsBy.ACCORD)
     assert standing(BY_ACCORD) is standing(in_both) is Standing.PROMISED
+    assert list(CASSANDRA.unpromised({}, BY_ACCORD)) == ["replicas-agree"], "no read of Accord repairs replicas"
 
 
 @pytest.mark.parametrize("text", ["kill:leader", "pause:follower", "partition:one:when=leader", "churn", "flapping"])
