@@ -38,6 +38,11 @@ def answered(op: Operation) -> int:
     return op.complete_index
 
 
+def return_of(op: Operation) -> int:
+    """The event at which an `ok` operation returned; `UNANSWERED` for others."""
+    return op.complete_index if op.type is Outcome.OK and op.complete_index is not None else UNANSWERED
+
+
 def not_failed(operations: Iterable[Operation]) -> list[Operation]:
     return [op for op in operations if op.type is not Outcome.FAIL]
 
@@ -61,7 +66,7 @@ def exposed(
         changes=of(changes),
         tells=of(tells),
         invoked=np.array([op.invoke_index for op in kept], np.int64),
-        returned=np.array([answered(op) if is_ok(op) else UNANSWERED for op in kept], np.int64),
+        returned=np.array(list(map(return_of, kept)), np.int64),
     )
     return [kept[place] for place in np.flatnonzero(places).tolist()]
 
@@ -74,29 +79,28 @@ def exposed_places(
     An answer can be caught out by what is ordered with it in real time: a change that was acknowledged before it, one
     that was invoked after it, or, where anything may have changed at all, another answer before or after. Operations
     that are all open at one moment can be put in any order there: each could have returned what any of them made.
-    `returned` is `UNANSWERED` where the outcome is unknown.
+    `returned` is `UNANSWERED` where the outcome is unknown. Keys are numbered from 0.
     """
-    _, of = np.unique(key, return_inverse=True)
-    keys = int(of.max(initial=-1)) + 1
+    keys = int(key.max(initial=-1)) + 1
     ok = returned >= 0
     answers = ok & tells
 
     def first(where: _Flags) -> _Column:
         """Return, for the key of each row, when the first of these was answered."""
         least = np.full(keys, _NEVER)
-        np.minimum.at(least, of[where], returned[where])
-        return least[of]
+        np.minimum.at(least, key[where], returned[where])
+        return least[key]
 
     def last(where: _Flags) -> _Column:
         """Return, for the key of each row, when the last of these was invoked."""
         most = np.full(keys, UNANSWERED)
-        np.maximum.at(most, of[where], invoked[where])
-        return most[of]
+        np.maximum.at(most, key[where], invoked[where])
+        return most[key]
 
-    may_differ = last(changes) > UNANSWERED
-    changed = (first(changes & ok) < invoked) | (last(changes) > returned)
+    last_change = last(changes)
+    changed = (first(changes & ok) < invoked) | (last_change > returned)
     others = (first(answers) < invoked) | (last(answers) > returned)
-    catchable: NDArray[np.bool_] = answers & (changed | (may_differ & others))
+    catchable: NDArray[np.bool_] = answers & (changed | ((last_change > UNANSWERED) & others))
     return catchable
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from fencepost.checkers import _core
-from fencepost.checkers.derived.positions import answered, is_ok
+from fencepost.checkers.derived.positions import is_ok, return_of
 from fencepost.checkers.objects.kind import Call, Calls, Kind
 from fencepost.checkers.objects.model import Steps
 from fencepost.harness.history import Operation
@@ -144,9 +144,7 @@ def _searched(
 
 
 def _reduced(model: Steps, calls: Calls) -> Sequence[_Plain]:
-    plain: list[_Plain] = [
-        (op, call, op.invoke_index * _ROOM, answered(op) * _ROOM if is_ok(op) else -1, None) for op, call in calls
-    ]
+    plain: list[_Plain] = [(op, call, op.invoke_index * _ROOM, return_of(op) * _ROOM, None) for op, call in calls]
     if not isinstance(model, Kind) or all(is_ok(op) for op, _ in calls):
         return plain
     rows = [_Row(*row) for row in plain]

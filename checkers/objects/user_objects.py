@@ -22,7 +22,7 @@ from fencepost.checkers.objects.sub_history import determined
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Finding, describe, stopped
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, SearchBudget, Stop, Verdict
 
 RULE: Final = Rule(
@@ -96,22 +96,24 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     answers = _Asked(name, model).search(groups, facts.budget) if groups else {}
     flaws = [_flaw(name, answer) for answer in answers.values() if answer.failed is not None]
     stops = [Stop(answer.result.stop) for answer in answers.values() if answer.result.stop is not None]
-    operations = [op for group in groups.values() for op, _ in group]
-    seen = exposed([op for op, _ in group] for group in groups.values())
+    objects = [[op for op, _ in group] for group in groups.values()]
+    operations = [op for own in objects for op in own]
+    unknown = [op for op in operations if not is_ok(op)]
+    seen = exposed(objects)
     more = f"; {len(stops)} more were not finished" if stops else ""
     ended = stops[0].sentence if stops else ""
     unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
     return [
         verdict(
             facts,
-            RULE.tally(flaws, sum(is_ok(op) for op in operations)),
+            RULE.tally(flaws, len(operations) - len(unknown)),
             broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
             doubt=stopped(stops, unfinished),
             exposed=rows(seen),
             untested=f"no {RULE.tested}",
             figures={
                 "operations": number_of(operations),
-                "info_operations": number_of(op for op in operations if op.type is Outcome.INFO),
+                "info_operations": number_of(unknown),
                 "model": name,
                 "keys": len(groups),
                 "steps": sum(a.result.steps for a in answers.values()),

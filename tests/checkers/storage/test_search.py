@@ -111,7 +111,7 @@ def test_a_lost_outcome_is_not_used_twice() -> None:
 
 def hard() -> list[ProofRow]:
     """Too many open operations on too many values for any walk of a few million steps."""
-    return valid_history(random.Random(2), Shape(operations=300, clients=50, values=12))
+    return valid_history(random.Random(2), Shape(operations=300, clients=60, values=20))
 
 
 @pytest.mark.parametrize("steps", [1_000, 30_000, 300_000])

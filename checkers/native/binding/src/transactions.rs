@@ -3,14 +3,15 @@
 //! A function has one parameter for each column, with the column's name in Python.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
-use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::attend::{attend, raise_defect};
 use ::transactions::{
-    self, Anomalies, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
+    self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak, WeakStep,
 };
 use limits::Stop;
 use limits::interrupt::within;
@@ -42,66 +43,50 @@ fn input<'a>(columns: &'a Columns<'_>) -> PyResult<Input<'a>> {
 }
 
 /// The result for a history of transactions. Rows are rows of the columns; -1: none.
-#[pyclass(frozen, module = "fencepost.checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct TransactionReport {
-    report: Report,
+    anomalies: Vec<AnomalyRow>,
+    counts: Vec<(&'static str, usize)>,
+    misses_own: bool,
+    cycles: Vec<CycleRow>,
+    order: Option<Order>,
+    edges: usize,
+    components: usize,
+    largest: usize,
+    unfinished: Vec<&'static str>,
+    stop: Option<&'static str>,
+    steps: u64,
 }
 
-#[pymethods]
 impl TransactionReport {
-    #[getter]
-    fn anomalies(&self) -> Vec<AnomalyRow> {
-        self.report.anomalies.shown.iter().map(anomaly).collect()
+    fn new(report: Report) -> Self {
+        Self {
+            anomalies: report.anomalies.shown.iter().map(anomaly).collect(),
+            counts: report.anomalies.counts,
+            misses_own: report.anomalies.miss_own,
+            cycles: report.cycles.iter().map(cycle).collect(),
+            order: report.order.map(Order),
+            edges: report.edges,
+            components: report.components,
+            largest: report.largest,
+            unfinished: report.unfinished,
+            stop: report.stop.map(Stop::name),
+            steps: report.spent,
+        }
     }
+}
 
-    #[getter]
-    fn counts(&self) -> Vec<(&'static str, usize)> {
-        self.report.anomalies.counts.clone()
-    }
+/// Rows, in Python as an array.
+#[derive(Clone)]
+struct Order(Vec<u32>);
 
-    #[getter]
-    fn misses_own(&self) -> bool {
-        self.report.anomalies.miss_own
-    }
+impl<'py> IntoPyObject<'py> for Order {
+    type Target = PyArray1<u32>;
+    type Output = Bound<'py, Self::Target>;
+    type Error = Infallible;
 
-    #[getter]
-    fn cycles(&self) -> Vec<CycleRow> {
-        self.report.cycles.iter().map(cycle).collect()
-    }
-
-    #[getter]
-    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
-        self.report.order.as_ref().map(|order| order.to_pyarray(py))
-    }
-
-    #[getter]
-    fn edges(&self) -> usize {
-        self.report.edges
-    }
-
-    #[getter]
-    fn components(&self) -> usize {
-        self.report.components
-    }
-
-    #[getter]
-    fn largest(&self) -> usize {
-        self.report.largest
-    }
-
-    #[getter]
-    fn unfinished(&self) -> Vec<&'static str> {
-        self.report.unfinished.clone()
-    }
-
-    #[getter]
-    fn stop(&self) -> Option<&'static str> {
-        self.report.stop.map(Stop::name)
-    }
-
-    #[getter]
-    fn steps(&self) -> u64 {
-        self.report.spent
+    fn into_pyobject(self, py: Python<'py>) -> Result<Self::Output, Infallible> {
+        Ok(self.0.into_pyarray(py))
     }
 }
 
@@ -131,55 +116,14 @@ fn step_row(step: &Step) -> StepRow {
 }
 
 /// The result of a search for a commit order that keeps a level of weak isolation.
-#[pyclass(frozen, module = "fencepost.checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct WeakReport {
-    found: Weak,
-    anomalies: Anomalies,
-}
-
-#[pymethods]
-impl WeakReport {
-    #[getter]
-    fn anomalies(&self) -> Vec<AnomalyRow> {
-        self.anomalies.shown.iter().map(anomaly).collect()
-    }
-
-    #[getter]
-    fn counts(&self) -> Vec<(&'static str, usize)> {
-        self.anomalies.counts.clone()
-    }
-
-    #[getter]
-    fn misses_own(&self) -> bool {
-        self.anomalies.miss_own
-    }
-
-    #[getter]
-    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
-        match &self.found {
-            Weak::Order(order) => Some(order.to_pyarray(py)),
-            _ => None,
-        }
-    }
-
-    #[getter]
-    fn circle(&self) -> Vec<WeakStepRow> {
-        match &self.found {
-            Weak::Circle(steps) => steps
-                .iter()
-                .map(|weak| (step_row(&weak.step), row(weak.read), weak.path.iter().map(step_row).collect()))
-                .collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    #[getter]
-    fn stop(&self) -> Option<&'static str> {
-        match &self.found {
-            Weak::NotFound(stop) => stop.map(Stop::name),
-            _ => None,
-        }
-    }
+    anomalies: Vec<AnomalyRow>,
+    counts: Vec<(&'static str, usize)>,
+    misses_own: bool,
+    order: Option<Order>,
+    circle: Vec<WeakStepRow>,
+    stop: Option<&'static str>,
 }
 
 /// Look for a commit order that keeps a level of weak isolation.
@@ -212,7 +156,22 @@ pub fn check_weak_isolation(
         }
     };
     let report = judged(py, wall_s, || transactions::check_weak(&input, lists, asked, steps))?;
-    Ok(WeakReport { found: report.found, anomalies: report.anomalies })
+    let mut out = WeakReport {
+        anomalies: report.anomalies.shown.iter().map(anomaly).collect(),
+        counts: report.anomalies.counts,
+        misses_own: report.anomalies.miss_own,
+        order: None,
+        circle: Vec::new(),
+        stop: None,
+    };
+    let weak_step = |weak: &WeakStep| (step_row(&weak.step), row(weak.read), weak.path.iter().map(step_row).collect());
+    match report.found {
+        Weak::Order(order) => out.order = Some(Order(order)),
+        Weak::Circle(steps) => out.circle = steps.iter().map(weak_step).collect(),
+        Weak::NotFound(stop) => out.stop = stop.map(Stop::name),
+        Weak::Defect => {}
+    }
+    Ok(out)
 }
 
 /// Count how often each rule about transactions could have fired, by what that takes.
@@ -256,7 +215,7 @@ pub fn check_list_append(
     let input = input(&columns)?;
     let kept = kept(sessions, realtime);
     let report = judged(py, wall_s, || transactions::check_lists(&input, kept, realtime_cycles, steps))?;
-    Ok(TransactionReport { report })
+    Ok(TransactionReport::new(report))
 }
 
 /// Judge registers to which transactions write unique values.
@@ -284,7 +243,7 @@ pub fn check_rw_register(
     let kept = kept(sessions, realtime);
     let report =
         judged(py, wall_s, || transactions::check_registers(&input, assumed, kept, realtime_cycles, thorough, steps))?;
-    Ok(TransactionReport { report })
+    Ok(TransactionReport::new(report))
 }
 
 /// Real time holds the order of each process too.

@@ -14,8 +14,8 @@ use search::{Dry, Finding};
 
 /// Configurations that are kept at first; and where these ran dry, how many operations it goes back, and how many it
 /// keeps then.
-const NARROW: usize = 3;
-const WIDER: [(usize, usize); 2] = [(CHECKPOINT_EVERY, 32), (4 * CHECKPOINT_EVERY, 64)];
+const NARROW: usize = 2;
+const WIDER: [(usize, usize); 2] = [(CHECKPOINT_EVERY, 10), (4 * CHECKPOINT_EVERY, 40)];
 /// Configurations that are found past one return to choose among, and those that are looked at, for each that is kept.
 const FOUND: usize = 2;
 const TRIED: usize = 8;
@@ -23,7 +23,7 @@ const TRIED: usize = 8;
 const CHECKPOINT_EVERY: usize = 16;
 const CHECKPOINTS: usize = 5;
 /// Steps for each operation, beyond which it gives up.
-const STEPS_PER_OPERATION: u64 = 64;
+const STEPS_PER_OPERATION: u64 = 24;
 const POLLED_EVERY: u64 = 4096;
 /// Values are table places; beyond so many of them per operation the table is not worth having.
 const VALUES_PER_OPERATION: usize = 16;
@@ -174,7 +174,8 @@ impl Narrow {
     fn search(&mut self, slot: usize) -> bool {
         let bit = 1u64 << slot;
         let done = self.frontier.slots[slot];
-        let order = Order { needed: self.frontier.needed, unknown: self.frontier.unknown };
+        let unknown = self.frontier.unknown;
+        let order = Order { needed: self.frontier.needed, unknown };
         let (found, tried) = (FOUND * self.kept, TRIED * self.kept);
         self.next.clear();
         self.work.clear();
@@ -196,21 +197,21 @@ impl Narrow {
         let mut spare = u32::from(self.kept > NARROW);
         loop {
             while at < self.work.len() && self.next.len() < found && at <= tried && self.spent <= self.steps_max {
-                self.expand(at, bit, order);
+                self.expand(at, !unknown, bit, order);
                 at += 1;
             }
             // Of unknown outcome no more are spent than it takes; where that ran dry, one more.
-            if self.frontier.unknown == 0 || begin == at || at > tried || (!self.next.is_empty() && spare == 0) {
+            if unknown == 0 || begin == at || at > tried || (!self.next.is_empty() && spare == 0) {
                 break;
             }
             spare -= u32::from(!self.next.is_empty());
             for entry in begin..at {
-                self.spend(entry, bit, order);
+                self.expand(entry, unknown, bit, order);
             }
             begin = at;
         }
         // What is of unknown outcome may go in at any time: not all of that is ever tried.
-        self.frontier.narrowed |= at < self.work.len() || self.next.len() > self.kept || self.frontier.unknown != 0;
+        self.frontier.narrowed |= at < self.work.len() || self.next.len() > self.kept || unknown != 0;
         if self.next.len() > self.kept {
             self.choose();
         }
@@ -238,48 +239,25 @@ impl Narrow {
         (wanted.reads | wanted.swaps) & !used != 0
     }
 
-    /// Each open operation that returns, and may go in next.
+    /// Each open operation `among` some that may go in next.
     #[inline]
-    fn expand(&mut self, at: usize, goal: u64, order: Order) {
+    fn expand(&mut self, at: usize, among: u64, goal: u64, order: Order) {
         self.spent += 1;
         let config = self.work[at];
-        let out = !config.used & !self.frontier.unknown;
-        self.take(
-            &config,
-            self.frontier.wanted[config.state as usize].swaps & out,
-            self.frontier.writing & out,
-            goal,
-            order,
-        );
-    }
-
-    /// One more of those that never return.
-    fn spend(&mut self, at: usize, goal: u64, order: Order) {
-        self.spent += 1;
-        let config = self.work[at];
-        let out = !config.used & self.frontier.unknown;
-        self.take(
-            &config,
-            self.frontier.wanted[config.state as usize].swaps & out,
-            self.frontier.writing & out,
-            goal,
-            order,
-        );
-    }
-
-    #[inline]
-    fn take(&mut self, config: &Config, mut swaps: u64, mut writes: u64, goal: u64, order: Order) {
+        let out = !config.used & among;
+        let mut swaps = self.frontier.wanted[config.state as usize].swaps & out;
+        let mut writes = self.frontier.writing & out;
         while swaps != 0 {
             let slot = pop(&mut swaps);
             if self.frontier.slots[slot].earlier & !config.used == 0 {
-                self.grow(config, slot, config.refreshed, goal, order);
+                self.grow(&config, slot, config.refreshed, goal, order);
             }
         }
         while writes != 0 {
             let slot = pop(&mut writes);
             let Slot { to, earlier, .. } = self.frontier.slots[slot];
             if earlier & !config.used == 0 && (goal >> slot & 1 == 1 || self.is_wanted(to, config.used)) {
-                self.grow(config, slot, self.frontier.now, goal, order);
+                self.grow(&config, slot, self.frontier.now, goal, order);
             }
         }
     }

@@ -9,8 +9,8 @@
 //!   v
 //! reduce    drop operations of unknown outcome that cannot matter
 //!   v
-//! narrow    a quick walk through the events that keeps 3 configurations; where they run dry it goes back and
-//!   |       comes again with 32, then with 64
+//! narrow    a quick walk through the events that keeps 2 configurations; where they run dry it goes back and
+//!   |       comes again with 10, then with 40
 //!   +-- an order, or nothing was dropped and no order passes --> an answer
 //!   ran dry, or gave up
 //!   v

@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use super::bits::Bits;
+use super::mix::Mix;
 use super::model::Model;
 use crate::history::{NEVER, Op};
 use limits::{Limits, Stop};
@@ -272,30 +273,6 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
             self.limits.deadline.check()?;
         }
         Ok(())
-    }
-}
-
-/// Multiply and rotate; always the same, so that the same input takes the same steps.
-#[derive(Default)]
-struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 29)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
 

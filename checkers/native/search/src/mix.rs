@@ -2,7 +2,8 @@
 
 use std::hash::Hasher;
 
-/// Multiply and rotate: the keys are small and not hostile, so speed matters more than quality.
+/// Multiply and rotate: the keys are small and not hostile, so speed matters more than quality. Always the same, so that
+/// the same input takes the same steps.
 #[derive(Default)]
 pub struct Mix(u64);
 

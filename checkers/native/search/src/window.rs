@@ -20,8 +20,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::BuildHasherDefault;
 
 use super::closure::{Item, any_order, is_coarse};
+use super::mix::Mix;
 use super::model::Model;
 use crate::history::{NEVER, Op};
 use limits::{Limits, Stop};
@@ -73,24 +75,21 @@ impl<'a, M: Model> History<'a, M> {
     /// An operation that alone made a value, other than the initial one, took effect before anybody's answer that
     /// shows the value; and so before anything that was proven in this way to follow it.
     fn settle(&mut self) {
-        let mut makers: HashMap<M::State, (u32, usize)> = HashMap::new();
+        let mut makers: HashMap<M::State, (u32, usize), BuildHasherDefault<Mix>> = HashMap::default();
         for (i, op) in self.ops.iter().enumerate() {
             if let Some(value) = self.model.made(op) {
                 makers.entry(value).or_insert((0, i)).0 += 1;
             }
         }
         makers.remove(&self.model.initial());
+        makers.retain(|_, &mut (count, _)| count == 1);
+        let maker_of = |op: &Op| self.model.seen(op).and_then(|value| makers.get(&value)).map(|&(_, maker)| maker);
         // By time: what is taken out first is not shown any earlier.
-        let mut known: BinaryHeap<Reverse<(i64, usize)>> = BinaryHeap::new();
-        known.extend(
-            self.ops.iter().enumerate().filter(|(_, op)| op.returned != NEVER).map(|(i, op)| Reverse((op.returned, i))),
-        );
+        let shows = self.ops.iter().enumerate().filter(|(_, op)| op.returned != NEVER && maker_of(op).is_some());
+        let mut known: BinaryHeap<Reverse<(i64, usize)>> = shows.map(|(i, op)| Reverse((op.returned, i))).collect();
         while let Some(Reverse((at, i))) = known.pop() {
             let op = self.ops[i];
-            if op.returned != at {
-                continue;
-            }
-            let Some(&(1, maker)) = self.model.seen(&op).and_then(|value| makers.get(&value)) else { continue };
+            let Some(maker) = maker_of(&op).filter(|_| op.returned == at) else { continue };
             let made = &mut self.ops[maker];
             if maker != i && made.invoked <= at && at < made.returned {
                 made.returned = at;

@@ -5,6 +5,7 @@
 //! time (three edges for each transaction instead of one for each pair), and two chains for "all of these before all of
 //! those, but none before itself". A path enters virtual nodes by an edge of its kind and goes on by `Pass`.
 
+use super::groups::Groups;
 use super::input::NONE;
 
 /// Why one transaction precedes another.
@@ -29,7 +30,7 @@ const KINDS: [Kind; 6] = [Kind::Ww, Kind::Wr, Kind::Rw, Kind::Process, Kind::Rea
 const SHIFT: u32 = 29;
 
 /// An edge without its source: 29 bits of node, 3 of kind.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Target(u32);
 
 impl Target {
@@ -129,28 +130,11 @@ impl Edges {
 }
 
 /// Edges by their source.
-pub struct Graph {
-    starts: Vec<u32>,
-    targets: Vec<Target>,
-}
+pub struct Graph(Groups<Target>);
 
 impl Graph {
     pub fn new(nodes: usize, edges: impl Iterator<Item = (u32, Target)> + Clone) -> Self {
-        let mut starts = vec![0_u32; nodes + 1];
-        for (from, _) in edges.clone() {
-            starts[from as usize + 1] += 1;
-        }
-        for node in 0..nodes {
-            starts[node + 1] += starts[node];
-        }
-        let mut place = starts.clone();
-        let mut targets = vec![Target(0); starts[nodes] as usize];
-        for (from, target) in edges {
-            let slot = &mut place[from as usize];
-            targets[*slot as usize] = target;
-            *slot += 1;
-        }
-        Self { starts, targets }
+        Self(Groups::new(nodes, edges))
     }
 
     /// The same edges by their target, each leading to its source.
@@ -159,15 +143,15 @@ impl Graph {
     }
 
     pub fn edges(&self) -> usize {
-        self.targets.len()
+        self.0.rows.len()
     }
 
     pub fn nodes(&self) -> usize {
-        self.starts.len() - 1
+        self.0.len()
     }
 
     pub fn from(&self, node: u32) -> &[Target] {
-        &self.targets[self.starts[node as usize] as usize..self.starts[node as usize + 1] as usize]
+        self.0.of(node)
     }
 
     /// All nodes that are not on or behind a cycle, each after its predecessors (Kahn 1962); complete when acyclic.
@@ -178,7 +162,7 @@ impl Graph {
     /// The same, by some kinds of edges alone.
     pub fn order_of(&self, allowed: impl Fn(Kind) -> bool) -> Vec<u32> {
         let mut waiting = vec![0_u32; self.nodes()];
-        for target in self.targets.iter().filter(|target| allowed(target.kind())) {
+        for target in self.0.rows.iter().filter(|target| allowed(target.kind())) {
             waiting[target.node() as usize] += 1;
         }
         let mut order = Vec::with_capacity(self.nodes());

@@ -25,6 +25,11 @@ impl<T: Copy + Default> Groups<T> {
         Self { starts, rows: grouped }
     }
 
+    /// How many groups there are.
+    pub fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
     pub fn of(&self, group: u32) -> &[T] {
         &self.rows[self.starts[group as usize] as usize..self.starts[group as usize + 1] as usize]
     }
