@@ -240,7 +240,8 @@ impl Narrow {
     }
 
     /// Each open operation `among` some that may go in next.
-    #[inline]
+    // As a call of its own it takes a twentieth of the walk's time.
+    #[inline(always)]
     fn expand(&mut self, at: usize, among: u64, goal: u64, order: Order) {
         self.spent += 1;
         let config = self.work[at];

@@ -65,7 +65,7 @@ fn any_order_with<M: Model, B: Bits>(
         slot_of: vec![0; items.len()],
         unknown: Vec::new(),
         uses: vec![Vec::new()],
-        use_numbers: HashMap::from([(Vec::new(), 0)]),
+        use_numbers: HashMap::default(),
         configs: starts.iter().map(start).collect(),
         steps: 0,
         polled_at: 0,
@@ -145,7 +145,7 @@ struct Walk<'a, M: Model, B: Bits> {
     unknown: Vec<(Op, u32)>,
     /// How many of each kind are in, as configurations have it, each once; the last count is never 0.
     uses: Vec<Vec<u32>>,
-    use_numbers: HashMap<Vec<u32>, u32>,
+    use_numbers: HashMap<Vec<u32>, u32, BuildHasherDefault<Mix>>,
     configs: Vec<Config<M::State, B>>,
     steps: u64,
     polled_at: u64,

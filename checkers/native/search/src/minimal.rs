@@ -69,15 +69,18 @@ pub fn proof<M: Model>(history: &History<'_, M>, ops: &[Op], window: &Window) ->
 /// it is hardly larger.
 pub fn minimise<M: Model>(history: &History<'_, M>, ops: &[Op], window: &Window, limits: Limits) -> (Proof, u64) {
     let effects = history.effects(window.since, window.until);
-    let (small, mut spent) = cut(history, window.clone(), effects, limits);
+    let (mut small, mut spent) = cut(history, window.clone(), effects, limits);
     let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
-    let (begun, steps) = later(history, small, rest);
+    let (begun, steps) = later(history, &small, rest);
     spent += steps;
-    // What has become optional at its border may make more of it unneeded.
-    let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
-    let effects = history.effects(begun.since, begun.until);
-    let (small, steps) = cut(history, begun, effects, rest);
-    spent += steps;
+    if let Some(begun) = begun {
+        // What has become optional at its border may make more of it unneeded.
+        let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
+        let effects = history.effects(begun.since, begun.until);
+        let (smaller, steps) = cut(history, begun, effects, rest);
+        spent += steps;
+        small = smaller;
+    }
     let found = proof(history, ops, &small);
     if small.since == BEGINNING && found.shown.is_empty() {
         return (found, spent);
@@ -128,15 +131,15 @@ fn cut<M: Model>(history: &History<'_, M>, window: Window, mut effects: Vec<u32>
 
 /// The window begun where the first operation that must go in was invoked, if it still has no order then: fewer could
 /// take effect within it.
-fn later<M: Model>(history: &History<'_, M>, window: Window, limits: Limits) -> (Window, u64) {
+fn later<M: Model>(history: &History<'_, M>, window: &Window, limits: Limits) -> (Option<Window>, u64) {
     let first = window.must.iter().map(|&i| history.ops[i as usize].invoked).min();
     let Some(since) = first.filter(|&first| first > window.since && history.model.is_register()) else {
-        return (window, 0);
+        return (None, 0);
     };
     let begun = Window { since, ..window.clone() };
     let effects = history.effects(since, window.until);
     let (fails, steps) = history.fails(&begun, &effects, limits);
-    (if fails == Ok(true) { begun } else { window }, steps)
+    ((fails == Ok(true)).then_some(begun), steps)
 }
 
 /// A window from the beginning with what `found` holds, all that made a value seen there, and what showed them.

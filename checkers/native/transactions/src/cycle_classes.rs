@@ -32,25 +32,18 @@ pub enum Order {
     Realtime,
 }
 
+/// By class, without an order and with each.
+const NAMES: [[&str; 3]; 5] = [
+    ["G0", "G0-process", "G0-realtime"],
+    ["G1c", "G1c-process", "G1c-realtime"],
+    ["G-single", "G-single-process", "G-single-realtime"],
+    ["G-nonadjacent", "G-nonadjacent-process", "G-nonadjacent-realtime"],
+    ["G2-item", "G2-item-process", "G2-item-realtime"],
+];
+
 impl Class {
     pub fn name(self, order: Order) -> &'static str {
-        match (self, order) {
-            (Self::G0, Order::None) => "G0",
-            (Self::G0, Order::Process) => "G0-process",
-            (Self::G0, Order::Realtime) => "G0-realtime",
-            (Self::G1c, Order::None) => "G1c",
-            (Self::G1c, Order::Process) => "G1c-process",
-            (Self::G1c, Order::Realtime) => "G1c-realtime",
-            (Self::Single, Order::None) => "G-single",
-            (Self::Single, Order::Process) => "G-single-process",
-            (Self::Single, Order::Realtime) => "G-single-realtime",
-            (Self::Nonadjacent, Order::None) => "G-nonadjacent",
-            (Self::Nonadjacent, Order::Process) => "G-nonadjacent-process",
-            (Self::Nonadjacent, Order::Realtime) => "G-nonadjacent-realtime",
-            (Self::G2Item, Order::None) => "G2-item",
-            (Self::G2Item, Order::Process) => "G2-item-process",
-            (Self::G2Item, Order::Realtime) => "G2-item-realtime",
-        }
+        NAMES[self as usize][order as usize]
     }
 
     pub fn has_rw(self) -> bool {

@@ -239,8 +239,8 @@ pub enum Writers {
 }
 
 impl Writers {
-    /// Fails with the two micro-operations that write one value to one key.
-    pub fn new(input: &Input<'_>) -> Result<Self, (u32, u32)> {
+    /// Fails on two transactions that write one value to one key.
+    pub fn new(input: &Input<'_>) -> Result<Self, String> {
         let keys = input.keys();
         let (mut least, mut most) = (vec![i64::MAX; keys], vec![i64::MIN; keys]);
         let mut writes = 0_usize;
@@ -268,7 +268,11 @@ impl Writers {
         };
         for m in (0..input.kind.len()).filter(|&m| input.kind[m] == WRITE) {
             if let Some(earlier) = writers.insert(input, m) {
-                return Err((earlier, m as u32));
+                let owners = input.owners();
+                return Err(format!(
+                    "transactions {} and {} both write {} to key {}; every value may be written to a key once only",
+                    owners[earlier as usize], owners[m], input.value[m], input.key[m]
+                ));
             }
         }
         Ok(writers)

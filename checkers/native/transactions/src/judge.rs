@@ -47,15 +47,19 @@ pub enum Failure {
     Defect(Defect),
 }
 
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::MalformedInput(why)
+    }
+}
+
 /// Judge lists to which transactions append unique values.
 ///
 /// `kept`: what orders of transactions keep; `realtime`: whether cycles with real time are asked for; `budget`: steps for the
 /// search of shortest cycles.
 pub fn check_lists(input: &Input<'_>, kept: Kept, realtime: bool, budget: u64) -> Result<Report, Failure> {
-    input.validate(true).map_err(Failure::MalformedInput)?;
-    let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
-    let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+    let (by_invocation, predecessors) = prepared(input, true)?;
+    let lists = Lists::new(input)?;
     let edges = |kept| {
         let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
         lists.dependencies(&mut edges);
@@ -82,6 +86,14 @@ pub fn check_lists(input: &Input<'_>, kept: Kept, realtime: bool, budget: u64) -
     Ok(report)
 }
 
+/// The transactions by invocation, and of each the one of its process before it; of columns that mean something.
+fn prepared(input: &Input<'_>, are_lists: bool) -> Result<(Vec<u32>, Vec<u32>), Failure> {
+    input.validate(are_lists)?;
+    let by_invocation = input.by_invocation();
+    let predecessors = input.predecessors(&by_invocation)?;
+    Ok((by_invocation, predecessors))
+}
+
 /// Judge registers to which transactions write unique values; `thorough`: whether an order is looked for that is not easily
 /// found; the rest as `check_lists`.
 pub fn check_registers(
@@ -92,10 +104,8 @@ pub fn check_registers(
     thorough: bool,
     budget: u64,
 ) -> Result<Report, Failure> {
-    input.validate(false).map_err(Failure::MalformedInput)?;
-    let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
-    let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
+    let (by_invocation, predecessors) = prepared(input, false)?;
+    let mut registers = Registers::new(input, assumed)?;
     // An order leaves no room for any finding; most often there is one, and it costs less to find than to look for findings.
     if kept == Kept::Realtime
         && registers.anomalies.is_empty()
@@ -224,15 +234,13 @@ pub struct WeakReport {
 /// Look for an order that shows what is asked. Where the history has anomalies that every level forbids, none is looked
 /// for.
 pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<WeakReport, Failure> {
-    input.validate(are_lists).map_err(Failure::MalformedInput)?;
-    let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
+    let (by_invocation, predecessors) = prepared(input, are_lists)?;
     let mut anomalies = Anomalies::default();
     let found = match (asked, are_lists) {
         (Asked::Snapshots(kept), true) => snapshots_of_lists(input, &predecessors, kept)?,
         (Asked::Snapshots(kept), false) => snapshots_of_registers(input, &by_invocation, &predecessors, kept, budget)?,
         (Asked::Commits { level, sessions }, true) => {
-            let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+            let lists = Lists::new(input)?;
             anomalies = Anomalies::new(&lists.anomalies, input, true);
             if anomalies.forbid(level) {
                 return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
@@ -247,7 +255,7 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
         }
         (Asked::Commits { level, sessions }, false) => {
             // A version that follows the one which its transaction read adds nothing: its writer reads from the other's.
-            let registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
+            let registers = Registers::new(input, ASSUMED)?;
             anomalies = Anomalies::new(&registers.anomalies, input, false);
             if anomalies.forbid(level) {
                 return Ok(WeakReport { found: Weak::NotFound(None), anomalies });
@@ -279,7 +287,7 @@ fn isolation_of<'a>(
 
 /// A schedule of lists, or that none was found.
 fn snapshots_of_lists(input: &Input<'_>, predecessors: &[u32], kept: Kept) -> Result<Weak, Failure> {
-    let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+    let lists = Lists::new(input)?;
     let before = snapshot::happened_before(predecessors, &lists.happened);
     match snapshot_lists::schedule(input, &lists, &before, kept) {
         Scheduled::Schedule(found) => scheduled(input, found, &before, true, kept, &lists.anomalies),
@@ -296,7 +304,7 @@ fn snapshots_of_registers(
     kept: Kept,
     budget: u64,
 ) -> Result<Weak, Failure> {
-    let mut registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
+    let mut registers = Registers::new(input, ASSUMED)?;
     let before = snapshot::happened_before(predecessors, &registers.happened);
     let in_real_time =
         |registers: &Registers<'_>, easy| match in_real_time(input, registers, Placed::StartsAndCommits, easy) {
@@ -371,12 +379,4 @@ impl Report {
         self.stop = found.stop;
         self.spent = found.spent;
     }
-}
-
-pub(super) fn twice(input: &Input<'_>, (first, second): (u32, u32)) -> Failure {
-    let owners = input.owners();
-    Failure::MalformedInput(format!(
-        "transactions {} and {} both write {} to key {}; every value may be written to a key once only",
-        owners[first as usize], owners[second as usize], input.value[first as usize], input.key[first as usize]
-    ))
 }

@@ -50,8 +50,8 @@ pub struct Lists<'a> {
 }
 
 impl<'a> Lists<'a> {
-    /// Fails on the two micro-operations that append one value to one key.
-    pub fn new(input: &'a Input<'a>) -> Result<Self, (u32, u32)> {
+    /// Fails on two transactions that append one value to one key.
+    pub fn new(input: &'a Input<'a>) -> Result<Self, String> {
         let mut lists = Self {
             input,
             writers: Writers::new(input)?,

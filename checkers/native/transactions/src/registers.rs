@@ -63,9 +63,9 @@ pub struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// What single reads show; `infer` adds the order of versions. Fails on the two micro-operations that write one value
-    /// to one key.
-    pub fn new(input: &'a Input<'a>, assumed: Assumed) -> Result<Self, (u32, u32)> {
+    /// What single reads show; `infer` adds the order of versions. Fails on two transactions that write one value to one
+    /// key.
+    pub fn new(input: &'a Input<'a>, assumed: Assumed) -> Result<Self, String> {
         let mut registers = Self {
             input,
             writers: Writers::new(input)?,
