@@ -120,7 +120,7 @@ _SHARED: Final[Mapping[str, Mapping[str, Any]]] = {
     "deadline": {"metavar": "DURATION", "help": "Limit for the whole command; what was not done in time is told."},
     "jobs": {"metavar": "NUMBER", "help": "Runs side by side. auto: as many as fit processors and memory."},
     "runtime": {"metavar": "NAME", "help": "Where the nodes live: lab or containers."},
-    "resume": {"is_flag": True, "help": "Go on with the newest unfinished night of the same."},
+    "resume": {"is_flag": True, "help": "Go on with the newest unfinished one in place of a new one."},
     "seed": {
         "type": click.IntRange(0),
         "metavar": "NUMBER",
