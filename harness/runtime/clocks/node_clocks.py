@@ -8,7 +8,7 @@ the daemon reports it.
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -26,6 +26,8 @@ from fencepost.harness.runtime.node import Node
 #: The longest time that a server may stay behind its gate.
 _RESTART_S: Final = 5.0
 _POLL_S: Final = 0.005
+#: How long a gate's shell may need until it stops itself, and then executes the server, on a busy machine.
+_OPEN_S: Final = 30.0
 #: The longest wait until new processes are armed, even on a busy machine.
 _SETTLE_S: Final = 3.0
 
@@ -41,13 +43,19 @@ class ClockedNode:
     armed: dict[int, Armed] = field(default_factory=dict)
     failures: list[NotArmed] = field(default_factory=list)
     tree: ProcessTree | None = None
-    gated: bool = False
+    #: Whether the command of the start that is going on was put behind a gate.
+    is_gated: bool = False
     #: The daemon that armed the processes, and that can therefore disarm them.
     armed_by: DaemonClient | None = None
 
     @property
     def name(self) -> str:
         return self.node.name
+
+    def through_gate(self, argv: tuple[str, ...]) -> Sequence[str]:
+        """Put the command of a start behind a gate; for `Node.wrap_argv`."""
+        self.is_gated = True
+        return gate.through_gate(argv)
 
     def forget(self) -> None:
         """Forget the processes, which have ended."""
@@ -122,15 +130,15 @@ class NodeClocks:
     def guard(self, kept: ClockedNode) -> None:
         """Also give the settings to a restarted server, if possible before its first instruction."""
         kept.in_force = True
-        kept.gated = kept.tree is not None and _shares_files(kept.tree.first) and gate.has_shell()
-        if kept.gated and gate.through_gate not in kept.node.wrap_argv:
-            kept.node.wrap_argv.append(gate.through_gate)
+        may_gate = kept.tree is not None and _shares_files(kept.tree.first) and gate.has_shell()
+        if may_gate and kept.through_gate not in kept.node.wrap_argv:
+            kept.node.wrap_argv.append(kept.through_gate)
 
     async def unguard(self, kept: ClockedNode) -> None:
         """Give a restarted server true clocks from now on; wait for a server that is just being armed."""
         kept.in_force = False
-        if gate.through_gate in kept.node.wrap_argv:
-            kept.node.wrap_argv.remove(gate.through_gate)
+        if kept.through_gate in kept.node.wrap_argv:
+            kept.node.wrap_argv.remove(kept.through_gate)
         restart = self._restarts.get(kept.name)
         if restart is not None:
             await asyncio.wait({restart}, timeout=_RESTART_S)
@@ -201,8 +209,8 @@ class NodeClocks:
             kept.forget()
             if self._started in kept.node.on_start:
                 kept.node.on_start.remove(self._started)
-            if gate.through_gate in kept.node.wrap_argv:
-                kept.node.wrap_argv.remove(gate.through_gate)
+            if kept.through_gate in kept.node.wrap_argv:
+                kept.node.wrap_argv.remove(kept.through_gate)
         self._nodes.clear()
         await self.rest()
 
@@ -260,27 +268,32 @@ class NodeClocks:
         kept = self._nodes[node.name]
         was_armed = kept.tree is not None
         kept.forget()
+        first = proc_number(node.pid) if node.pid is not None else None
+        gated, kept.is_gated = kept.is_gated, False
         if kept.in_force:
-            first = proc_number(node.pid) if node.pid is not None else None
             kept.failures = []
             kept.tree = ProcessTree(first) if first is not None else None
-            restart = asyncio.get_running_loop().create_task(self._arm_again(kept, first))
-            self._restarts[node.name] = restart
-            # A cancelled start must not leave the server behind its gate.
-            return asyncio.shield(restart)
-        if was_armed:
-            # The new process has true clocks; the clock daemon has nothing to do.
-            kept.settings = Settings()
-            self._on_change(kept)
-        return None
+            begins = self._arm_again(kept, first, gated=gated)
+        else:
+            if was_armed:
+                # The new process has true clocks; the clock daemon has nothing to do.
+                kept.settings = Settings()
+                self._on_change(kept)
+            if not gated or first is None:
+                return None
+            # The fault was healed after the command had been put behind a gate.
+            begins = self._let_out(kept, first)
+        restart = self._restarts[node.name] = asyncio.get_running_loop().create_task(begins)
+        # A cancelled start must not leave the server behind its gate.
+        return asyncio.shield(restart)
 
-    async def _arm_again(self, kept: ClockedNode, first: int | None) -> None:
+    async def _arm_again(self, kept: ClockedNode, first: int | None, *, gated: bool) -> None:
         try:
             if first is None:
                 raise ClockError("it ended at once")
             async with asyncio.timeout(_RESTART_S):
                 kept.armed_by = self._daemon()
-                if kept.gated:
+                if gated:
                     await kept.armed_by.arm_through_gate(kept.name, first, kept.settings)
                 else:
                     await kept.armed_by.arm(kept.name, first, kept.settings)
@@ -293,6 +306,12 @@ class NodeClocks:
             self._restarts.pop(kept.name, None)
         self._on_change(kept)
 
+    async def _let_out(self, kept: ClockedNode, first: int) -> None:
+        try:
+            await _open_gates(ProcessTree(first), come_within_s=_RESTART_S)
+        finally:
+            self._restarts.pop(kept.name, None)
+
     async def _settled(self, kept: ClockedNode) -> None:
         """Wait until the processes that the server starts at once (as the Java of a start script) are armed too."""
         loop = asyncio.get_running_loop()
@@ -301,13 +320,14 @@ class NodeClocks:
             await asyncio.sleep(_POLL_S)
 
 
-async def _open_gates(tree: ProcessTree) -> None:
-    """Open the gates of all processes of the tree, even if other steps failed."""
+async def _open_gates(tree: ProcessTree, *, come_within_s: float = 0.0) -> None:
+    """Open the gates of all processes of the tree, even if other steps failed; gates may still come for so long."""
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + tracing.DEADLINE_S
-    while loop.time() < deadline:
-        gates = [pid for pid in tree.members() if gate.is_gate(pid)]
-        if not gates:
+    began, seen = loop.time(), False
+    while loop.time() < began + _OPEN_S and (members := tree.members()):
+        gates = [pid for pid in members if gate.is_gate(pid)]
+        seen = seen or bool(gates)
+        if not gates and (seen or loop.time() >= began + come_within_s):
             return
         for pid in gates:
             if gate.is_shut(pid):

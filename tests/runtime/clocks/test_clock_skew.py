@@ -21,6 +21,7 @@ from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.process import ClockedProcess, why_not_here
+from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes import acting
@@ -529,6 +530,23 @@ def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:
     assert isinstance(found.means, SkewShape)
     assert (found.nodes, found.links) == (("n1",), {})
     assert ClockSkew.holds == {"clock"}
+
+
+@needs_code
+def test_a_server_that_starts_while_its_clock_is_healed_does_not_stay_behind_its_gate(reader: str) -> None:
+    async def scene(stage: Stage) -> None:
+        fault_id, found, _ = await stage.inject("n1:offset=5s")
+        await stage.n1.kill()
+
+        async def heal(_: Node) -> None:
+            assert (await stage.heal(fault_id, found)).outcome is HEALED
+
+        stage.n1.on_start.insert(0, heal)
+        await stage.n1.start()
+        assert not gate.is_gate(stage.n1.pid or 0)
+        assert await stage.skew_s() == 0
+
+    play(scene, reader, "ask")
 
 
 @needs_code
