@@ -28,6 +28,7 @@ from fencepost.harness.history import (
     BROKEN_SERVER,
     PART_OF,
     WATCHED,
+    DiskEffect,
     FaultAction,
     FaultOutcome,
     FaultSpan,
@@ -257,16 +258,19 @@ def _own_ends(history: History) -> list[str]:
     alike: dict[tuple[str, int | None], list[OwnEnd]] = {}
     for end in unexplained_ends(history):
         alike.setdefault((end.node, end.status), []).append(end)
-    return [_ends_in_words(ends) for ends in alike.values()]
+    return [_ends_in_words(history, ends) for ends in alike.values()]
 
 
-def _ends_in_words(ends: list[OwnEnd]) -> str:
+def _ends_in_words(history: History, ends: list[OwnEnd]) -> str:
     first, last = ends[0], ends[-1]
+    damages = (f for f in history.faults if f.effects.disk is DiskEffect.DAMAGED and first.node in f.nodes)
+    is_damaged = any(history.possible(f)[0] <= first.at_ns for f in damages if f.outcome is not FaultOutcome.SKIPPED)
+    why = "after a fault had damaged its disk" if is_damaged else "and no fault explains it"
     often = f" {len(ends)} times, first" if len(ends) > 1 else ""
     gone = within(merged([(end.at_ns, end.until_ns) for end in ends]), first.at_ns, last.until_ns)
     back = "" if last.served_ns is not None else " and did not serve again"
     return (
-        f"{own_end(first.node, first.status)}{often} at {duration(first.at_ns)}, and no fault explains it: "
+        f"{own_end(first.node, first.status)}{often} at {duration(first.at_ns)}, {why}: "
         f"it was away for {duration(gone)}{back}"
     )
 

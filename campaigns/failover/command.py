@@ -93,8 +93,9 @@ EXAMPLES = (
 def command(systems: str, partitions: str, times: int, results: Path, as_json: bool, **flags: Any) -> int:
     """Measure how long Kafka is without a controller.
 
-    A night of runs over numbers of topic partitions: in each run the active controller is killed once. The table has
-    KRaft and ZooKeeper mode side by side. It runs in the lab only: containers would add their own start-up time.
+    A night over numbers of topic partitions, with --times runs of each system and number: in each run the active
+    controller is killed once. The table has KRaft and ZooKeeper mode side by side. It runs in the lab only: containers
+    would add their own start-up time.
 
     Exits 0 when every figure was measured, 2 when some are missing or a run was invalid.
     """

@@ -116,9 +116,10 @@ def read_column(path: Path) -> KipColumn:
     content = file.with_sources(file.convert(_Content).sources).convert(_Content)
     claims = {row: stated.claims() for row, stated in content.claims.items()}
     known = [row.id for row in ROWS]
-    for row, made in claims.items():
+    for table, row in [*(("claims", row) for row in claims), *(("unmeasured", row) for row in content.unmeasured)]:
         if row not in known:
-            raise file.error(["claims", row], "no row has this id", choices_hint(row, known))
+            raise file.error([table, row], "no row has this id", choices_hint(row, known))
+    for row, made in claims.items():
         if len(made) != 1:
             raise file.error(["claims", row], "expected one of promised, recipe and cannot", _HINT)
     return KipColumn(

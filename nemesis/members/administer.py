@@ -22,7 +22,7 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Placement
 
 #: A defragmentation of a large store takes seconds.
-_ASK_S: Final = 5.0
+_ASK_S: Final = 4.0
 _ANY: Final = "any"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from fencepost.checkers import coverage
 from fencepost.checkers.derived.derive import derive
-from fencepost.harness.history import Effects, FaultOutcome, NodeChange, PhaseName, Stops
+from fencepost.harness.history import DiskEffect, Effects, FaultOutcome, NodeChange, PhaseName, Stops
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.report.documents import junit_of, verdict_document
 from fencepost.harness.report.section import ReportCase
@@ -16,7 +16,8 @@ from fencepost.harness.verdict import Thresholds, Validity, Verdict
 from fencepost.harness.verdict.figures import Traced, values
 from tests.checkers.build import MS, Tale, facts
 
-STOPPING = (Effects(stops=Stops.CERTAIN), Effects(stops=Stops.POSSIBLE), Effects(holds=True))
+DAMAGE = Effects(stops=Stops.POSSIBLE, disk=DiskEffect.DAMAGED)
+STOPPING = (Effects(stops=Stops.CERTAIN), Effects(stops=Stops.POSSIBLE), Effects(holds=True), DAMAGE)
 OTHERS = (Effects(cuts=True), Effects(delays=True), Effects(skews=True), Effects())
 #: The main phase lasts from 1 s to 11 s.
 MAIN = (1_000, 11_000)
@@ -103,7 +104,9 @@ def test_a_fault_explains_an_end_by_its_effects_on_its_nodes_while_it_may_be_in_
     tale.fault("earthquake", (node,), (5_000, 5_100, 7_000, 7_100), effects=effects, outcome=outcome)
     covers = effects in STOPPING and node == "n2" and outcome is not FaultOutcome.SKIPPED and 5_000 <= at <= 7_100
     assert bool(rows(tale)) is not covers
-    assert ("no fault explains it" in judged(tale).headline) is not covers
+    is_damaged = effects is DAMAGE and node == "n2" and outcome is not FaultOutcome.SKIPPED and at >= 5_000
+    why = "after a fault had damaged its disk" if is_damaged else "and no fault explains it"
+    assert (why in judged(tale).headline) is not covers
 
 
 def test_what_the_harness_ended_is_no_news() -> None:

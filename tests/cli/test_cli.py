@@ -33,8 +33,11 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
         (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, nats, "]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
-        ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: all, churn"]),
-        ((*ETCD, "--nemesis", "partiton"), ["unknown fault 'partiton'", "did you mean 'partition'? choose from: all,"]),
+        ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: administer, all, churn"]),
+        (
+            (*ETCD, "--nemesis", "partiton"),
+            ["unknown fault 'partiton'", "did you mean 'partition'? choose from: "],
+        ),
         ((*ETCD, "--nemesis", "none:leader"), ["'none:leader': 'none' takes no target", "write none alone"]),
         ((*ETCD, "--nemesis", "all:leader"), ["'all:leader': 'all' takes no target", "write all alone"]),
         ((*ETCD, "--nemesis", "kill:leadr"), ["kill: unknown target 'leadr'", "did you mean 'leader'?"]),

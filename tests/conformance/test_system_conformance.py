@@ -31,7 +31,7 @@ ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "zookeeper": frozenset(),
 }
 #: Which of them CI plays, and which `make test-long` does: their servers take longest.
-SLOW: Final = frozenset({"consul", "nats", "redis", "zookeeper"})
+SLOW: Final = frozenset({"consul", "etcd", "nats", "redis", "zookeeper"})
 LONG: Final = frozenset({"cassandra", "kafka-bridge", "kafka-zk", "kraft"})
 #: The defects that `make test` plays; CI plays all.
 AT_ONCE: Final = frozenset({"dials and sends again", "says that nothing happened", "leaves a process"})

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,22 +122,16 @@ def _assert_complete(results: Path, kinds: set[str], nodes: Sequence[str] = ("n1
     return folder
 
 
-#: One of each system in every test run, of the workload with the most operations; the others take as long again.
-_QUICK = ("etcd", "register")
-_IN_CI = ("zookeeper", "register")
-
-
-def _marks(system: str, workload: str) -> Collection[pytest.MarkDecorator]:
-    if (system, workload) == _QUICK:
-        return ()
-    return (pytest.mark.slow if (system, workload) == _IN_CI else pytest.mark.long,)
+def _marks(workload: str) -> pytest.MarkDecorator:
+    """CI runs the workload with the most operations; the others take as long again."""
+    return pytest.mark.slow if workload == "register" else pytest.mark.long
 
 
 @needs_engine
 @pytest.mark.parametrize(
     ("system", "workload"),
     [
-        pytest.param(system, workload, marks=_marks(system, workload))
+        pytest.param(system, workload, marks=_marks(workload))
         for system in ("etcd", "zookeeper")
         for workload in ("register", "set", "lock")
     ],
@@ -408,6 +402,7 @@ def test_two_ctrl_c_end_at_once_and_leave_nothing(engine: "DockerClient", tmp_pa
 
 
 @needs_engine
+@pytest.mark.slow
 @pytest.mark.parametrize("manner", ["cut", pytest.param("silence", marks=pytest.mark.long)])
 def test_an_engine_that_is_lost_in_the_middle(engine: "DockerClient", tmp_path: Path, manner: str) -> None:
     """The run ends early, is judged by what was recorded, and says how to remove what it had to leave."""

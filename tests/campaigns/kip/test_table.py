@@ -178,6 +178,7 @@ def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Pat
     [
         ('M1.promised = "a"\nM1.cannot = "b"', "claims, M1: expected one of promised, recipe and cannot"),
         ('M99.promised = "a"', "claims, M99: no row has this id"),
+        ('[unmeasured]\nM98 = "typo"', "unmeasured, M98: no row has this id"),
     ],
 )
 def test_a_claim_is_one_of_the_three_about_a_row(tmp_path: Path, claims: str, rule: str) -> None:
