@@ -15,8 +15,8 @@ from fencepost.harness.runtime.provider import Placement
 from tests.lab_scenario import refuse, run_scenario
 from tests.nemesis.state_machine.machine import VARIANTS
 
-#: Elsewhere only: the controller of Kafka on ZooKeeper, and its move to KRaft; replicas of streams; proxies.
-_ELSEWHERE = {"depose", "migrate", "reassign", "toxic"}
+#: Elsewhere only: requests; the controller of Kafka on ZooKeeper, and its move to KRaft; replicas of streams; proxies.
+_ELSEWHERE = {"administer", "depose", "migrate", "reassign", "toxic"}
 _ON_REAL_SERVERS = {"membership", "rolling"}
 
 #: `alone`: gray nodes are proven by how often they are found stopped, slow links by when datagrams arrive.
