@@ -17,7 +17,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-LATE_S = 1.0
+LATE_S = 30.0
 
 
 class Store:
