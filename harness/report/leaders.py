@@ -158,17 +158,24 @@ def episodes(case: ReportCase, word: str) -> list[TextTable]:
     if not case.derived:
         return []
     episode: tuple[Column, ...] = (
-        *(("node", "node"), ("of", "subject"), (word, "epoch")),
+        ("node", "node"),
+        ("of", "subject"),
+        (word, "epoch"),
         ("superseded by", lambda row: str(row["superseded_by"])),
         ("since", lambda row: traced(clock(row["superseded_ns"]), row["evidence"][:1])),
-        *(("claimed from", "claimed_from_ns"), ("to", "claimed_to_ns"), ("awake for", "running_ns")),
+        ("claimed from", "claimed_from_ns"),
+        ("to", "claimed_to_ns"),
+        ("awake for", "running_ns"),
         *counts("claims", "asked", "reached", "served", "fenced", "unknown"),
         ("acted", lambda row: traced(count(row["acted"]), row["evidence"][1:] if row["acted"] else ())),
         ("by", lambda row: ", ".join(row["anomalies"]) or "–"),
     )
     overlap: tuple[Column, ...] = (
-        *(("of", "subject"), ("from", "from_ns"), ("to", "to_ns")),
-        *(("for", lambda row: length(row["to_ns"] - row["from_ns"])), ("all awake for", "running_ns")),
+        ("of", "subject"),
+        ("from", "from_ns"),
+        ("to", "to_ns"),
+        ("for", lambda row: length(row["to_ns"] - row["from_ns"])),
+        ("all awake for", "running_ns"),
         (
             f"nodes and their {word}s",
             lambda row: ", ".join(f"{n}: {epoch}" for n, epoch in zip(row["nodes"], row["epochs"], strict=True)),
@@ -260,7 +267,10 @@ def quorum_table(case: ReportCase) -> TextTable:
         return traced(length(loss["to_ns"] - loss["from_ns"]), rows)
 
     columns: tuple[Column, ...] = (
-        *(("from", "from_ns"), ("to", "to_ns"), ("for", lasted), ("what", lambda loss: _WORDS[loss["quorum"]])),
+        ("from", "from_ns"),
+        ("to", "to_ns"),
+        ("for", lasted),
+        ("what", lambda loss: _WORDS[loss["quorum"]]),
         ("voters down", lambda loss: ", ".join(loss["absent"]) or "none"),
         ("faults", lambda loss: ", ".join(f"#{number[fault_id]}" for fault_id in loss["fault_ids"]) or "none"),
     )

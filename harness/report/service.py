@@ -49,8 +49,12 @@ def _traced(rows: Sequence[Row]) -> str:
 
 _ENDED: Final[tuple[Column, ...]] = (*counts(*_OUTCOMES), ("available", _available))
 _PHASE: Final[tuple[Column, ...]] = (
-    *(("phase", "phase"), ("from", "from_ns"), ("to", "to_ns"), *_ENDED),
-    *(("longest without an ok", "longest_without_ok_ns"), ("from", "without_ok_from_ns")),
+    ("phase", "phase"),
+    ("from", "from_ns"),
+    ("to", "to_ns"),
+    *_ENDED,
+    ("longest without an ok", "longest_without_ok_ns"),
+    ("from", "without_ok_from_ns"),
 )
 _STALE: Final[tuple[Column, ...]] = (
     ("node", lambda own: str(own[0]["node"])),
@@ -83,10 +87,15 @@ def _by_node(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 _RECOVERY: Final[tuple[Column, ...]] = (
     ("#", lambda row: str(row["number"])),
-    *(("fault", "fault"), ("nodes", lambda row: ", ".join(row["nodes"])), ("new leader after", "new_leader_after_ns")),
-    *(("longest without an ok", "longest_without_ok_ns"), ("first ok after healing", "recovered_after_ns")),
+    ("fault", "fault"),
+    ("nodes", lambda row: ", ".join(row["nodes"])),
+    ("new leader after", "new_leader_after_ns"),
+    ("longest without an ok", "longest_without_ok_ns"),
+    ("first ok after healing", "recovered_after_ns"),
     ("by node", "by_node"),
-    *(*_ENDED, ("p50", "latency_ns_p50"), ("p99", "latency_ns_p99")),
+    *_ENDED,
+    ("p50", "latency_ns_p50"),
+    ("p99", "latency_ns_p99"),
 )
 
 

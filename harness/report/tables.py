@@ -167,10 +167,15 @@ def faults(history: History, word: str) -> TextTable:
         return traced(length(ns), f.events[1:3])
 
     columns: tuple[Column, ...] = (
-        *(("#", number), ("fault", lambda f: f.fault), ("target", lambda f: f.target), ("with", _acts_with)),
-        *(("nodes", lambda f: ", ".join(f.nodes) or "none"), ("outcome", outcome)),
+        ("#", number),
+        ("fault", lambda f: f.fault),
+        ("target", lambda f: f.target),
+        ("with", _acts_with),
+        ("nodes", lambda f: ", ".join(f.nodes) or "none"),
+        ("outcome", outcome),
         ("possible", lambda f: traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events)),
-        *(("proven", proven), ("for", lasted)),
+        ("proven", proven),
+        ("for", lasted),
         ("leader then", lambda f: f"{f.leader or 'unknown'}" + ("" if f.epoch is None else f", {word} {f.epoch}")),
         ("proof or reason", lambda f: f.proof or f.why or ""),
         ("severed", lambda f: " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links"),
@@ -191,8 +196,11 @@ def exposure(case: ReportCase) -> TextTable:
         return traced(count(v.exposure.value), v.exposure.rows) if v.tested else "never"
 
     columns: tuple[Column, ...] = (
-        *(("guarantee", lambda v: v.guarantee), ("checker", lambda v: v.checker), ("tested", tested)),
-        *(("by", lambda v: v.exposure_of), ("rules and their chances", _rules)),
+        ("guarantee", lambda v: v.guarantee),
+        ("checker", lambda v: v.checker),
+        ("tested", tested),
+        ("by", lambda v: v.exposure_of),
+        ("rules and their chances", _rules),
         ("at least", lambda v: str(case.facts.thresholds.exposure_min) if v.tested is not None else ""),
         ("verdict", lambda v: f"{SIGNS[v.validity]} {v.validity}"),
         ("violations", lambda v: traced(", ".join(counted_anomalies([v])) or "none", v.violating_rows)),
@@ -288,8 +296,11 @@ def servers(history: History) -> TextTable:
     """Tabulate starts and deaths of the server processes."""
     columns: tuple[Column, ...] = (
         ("at", lambda e: Cited(clock(e.time_ns), (e.index,))),
-        *(("node", lambda e: e.node), ("change", lambda e: e.change), ("incarnation", lambda e: str(e.incarnation))),
-        *(("pid", lambda e: str(e.pid or "")), ("ended", _ended)),
+        ("node", lambda e: e.node),
+        ("change", lambda e: e.change),
+        ("incarnation", lambda e: str(e.incarnation)),
+        ("pid", lambda e: str(e.pid or "")),
+        ("ended", _ended),
         ("unexpected", lambda e: "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"),
     )
     return tabulated("Server processes", columns, history.of(NodeEvent))
@@ -306,7 +317,10 @@ def health(case: ReportCase) -> dict[str, Any]:
     stalls = case.rows(STALLS.name)
     waited = [s for s in samples if s.cpu_stall_ns is not None]
     stalled: tuple[Column, ...] = (
-        *(("what stalled", "what"), ("from", "from_ns"), ("to", "to_ns"), ("late, or waited, for", "length_ns")),
+        ("what stalled", "what"),
+        ("from", "from_ns"),
+        ("to", "to_ns"),
+        ("late, or waited, for", "length_ns"),
     )
 
     def quantile(place: int) -> str:

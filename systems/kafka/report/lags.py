@@ -9,7 +9,9 @@ from fencepost.systems.kafka.facts.replicas import LAGS
 _COLUMNS: Final[tuple[Column, ...]] = (
     ("node", "node"),
     ("at most", lambda row: traced(f"{row['offsets_max']:,} offsets", [row["event"]])),
-    *(("at", "at_ns"), ("leader", "leader"), ("answers", lambda row: f"{row['answers']:,}")),
+    ("at", "at_ns"),
+    ("leader", "leader"),
+    ("answers", lambda row: f"{row['answers']:,}"),
 )
 
 
