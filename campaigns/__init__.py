@@ -4,7 +4,7 @@ from typing import Final
 
 COMMANDS: Final = {
     "bisect": (
-        "fencepost.campaigns.museum.bisect_command",
+        "fencepost.campaigns.museum.bisection",
         "Find the release in which a bug begins or ends.",
         "Many runs",
     ),

@@ -131,7 +131,7 @@ class MoveLeadership(Protocol):
 
 #: One request of an operator to this node, which takes no promise away: says in words what the answer shows. Raises
 #: `Definite` or `Indefinite`; the caller sets a limit.
-Chore: TypeAlias = Callable[[Place], Awaitable[str]]
+MaintenanceRequest: TypeAlias = Callable[[Place], Awaitable[str]]
 
 
 class BaseSystem(ABC, Generic[S]):
@@ -147,7 +147,7 @@ class BaseSystem(ABC, Generic[S]):
 
     # The parts, which `PARTS` describes.
     #: By name.
-    chores: Mapping[str, Chore] | None = None
+    maintenance: Mapping[str, MaintenanceRequest] | None = None
     settings: ServerSettings[S] | None = None
     logs: LogTable | None = None
     versions: Versions | None = None
@@ -229,7 +229,7 @@ System: TypeAlias = BaseSystem[Any]
 #: adds to them.
 PARTS: Final[Mapping[str, str]] = {
     "before-start": "A dead server is started again only once another process can take its place.",
-    "chores": "Operators maintain its servers while they serve: they compact, defragment, purge and the like.",
+    "maintenance": "Operators maintain its servers while they serve: they compact, defragment, purge and the like.",
     "leadership": "It states for how long a leader that is cut off may still claim to lead.",
     "lease-bound": "It grants leases, and states by when they end.",
     "logs": "Its servers log who leads, how they caught up, that they cannot serve, what was refused or changed.",

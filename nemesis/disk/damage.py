@@ -122,16 +122,15 @@ async def _settle(node: Node, copy: TreeCopy, left: Mapping[str, str], act: Act)
     """
     serves = await _settled(node, act.cluster)
     served = serves or node.name not in act.cluster.view().unready
-    did = "ended"
+    text = f"{node.name} had refused its files and ended; they are as before"
     if node.state is not NodeState.DEAD and not served and await _is_untouched(node, left):
-        did = "wrote nothing, and was ended"
+        text = f"{node.name} neither served on its files nor wrote any, so it was ended; they are as before"
         await node.kill()
         if not await _is_untouched(node, left):
             await node.start()
     if node.state is NodeState.DEAD and not served:
         if not await asyncio.to_thread(_put_back, node, copy):
             raise NotUndone(f"{node.name}: its files are not what they were")
-        text = f"{node.name} had refused its files and {did}; they are as before"
     elif served:
         text = f"{node.name} {'serves' if serves else 'served'} on its damaged files, which stay"
     else:
@@ -141,7 +140,11 @@ async def _settle(node: Node, copy: TreeCopy, left: Mapping[str, str], act: Act)
 
 
 async def _is_untouched(node: Node, left: Mapping[str, str]) -> bool:
-    return await asyncio.to_thread(tree_hashes, node.place.data) == left
+    try:
+        return await asyncio.to_thread(tree_hashes, node.place.data) == left
+    except FileNotFoundError:
+        # The server took a file away while the others were read.
+        return False
 
 
 async def _settled(node: Node, cluster: Cluster) -> bool:

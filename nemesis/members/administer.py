@@ -1,8 +1,8 @@
 """Administration: an operator maintains servers while they serve, by one request after another.
 
 What a store does then is seldom met otherwise: it rewrites its files, forgets old versions, changes its members, hands
-over what is led. A system names its requests (`BaseSystem.chores`); none of them takes a promise away. Each is recorded
-as a part of this fault, with the answer as its proof. No request goes to a node that another fault acts on.
+over what is led. A system names its requests (`BaseSystem.maintenance`); none of them takes a promise away. Each is
+recorded as a part of this fault, with the answer as its proof. No request goes to a node that another fault acts on.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal, choices_hint
 from fencepost.harness.base.options import Duration, about, seconds
-from fencepost.harness.contract.system import Chore
+from fencepost.harness.contract.system import MaintenanceRequest
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import NODE_TARGETS, Act, FaultKind, FaultSpec, Proof, Resolved
@@ -36,7 +36,7 @@ class Administer(FaultKind):
     about = "a server is maintained while it serves, by requests such as compact, defragment, purge"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     options = AdministerOptions(for_=seconds(6))
-    needs = frozenset({"chores"})
+    needs = frozenset({"maintenance"})
     draws = True
     for_all = ("administer:one", "administer:leader")
 
@@ -45,17 +45,14 @@ class Administer(FaultKind):
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         do = spec.own(AdministerOptions).do
-        names = [_ANY, *(placement.system.chores or ())] if placement.system else [do]
+        names = [_ANY, *(placement.system.maintenance or ())] if placement.system else [do]
         return None if do in names else Refusal(f"there is no request {do}", choices_hint(do, names))
 
     async def inject(self, act: Act) -> Proof:
-        chores, options, draw = (
-            act.cluster.system.chores,
-            act.options(AdministerOptions),
-            random.Random(act.resolved.seed),
-        )
-        assert chores is not None, "refused before the run"
-        names = sorted(chores) if options.do == _ANY else [options.do]
+        maintenance = act.cluster.system.maintenance
+        assert maintenance is not None, "refused before the run"
+        options, draw = act.options(AdministerOptions), random.Random(act.resolved.seed)
+        names = sorted(maintenance) if options.do == _ANY else [options.do]
 
         async def play(number: int, rounds: FaultRounds) -> None:
             node, name = act.nodes[number % len(act.nodes)], draw.choice(names)
@@ -64,7 +61,7 @@ class Administer(FaultKind):
                 return
             await act.part(
                 Resolved(nodes=(node.name,), details={"do": name}),
-                inject=lambda _: rounds.proven(_answered(name, chores[name], node)),
+                inject=lambda _: rounds.proven(_answered(name, maintenance[name], node)),
                 heal=self.heal,
             )
             await asyncio.sleep(options.every / 1e9)
@@ -75,12 +72,12 @@ class Administer(FaultKind):
         return Proof(FaultOutcome.HEALED, "a request is over with its answer")
 
 
-async def _answered(name: str, chore: Chore, node: Node) -> Proof:
+async def _answered(name: str, request: MaintenanceRequest, node: Node) -> Proof:
     loop = asyncio.get_running_loop()
     began_s = loop.time()
     try:
         async with asyncio.timeout(_ASK_S):
-            answer = await chore(node.place)
+            answer = await request(node.place)
     except Definite as error:
         return Proof(FaultOutcome.SKIPPED, f"{node.name} refused to {name} ({error})")
     except (Indefinite, TimeoutError) as error:

@@ -52,10 +52,10 @@ _LOGS: Final = LogTable(
 )
 
 
-async def _chore(name: str, place: Place) -> str:
-    from fencepost.systems.etcd.chores import CHORES
+async def _request(name: str, place: Place) -> str:
+    from fencepost.systems.etcd.maintenance import REQUESTS
 
-    return await CHORES[name](place)
+    return await REQUESTS[name](place)
 
 
 def _membership(layout: Layout, artifacts: Artifacts, *, learners: bool = False) -> "EtcdMembership":
@@ -100,7 +100,9 @@ class Etcd(BaseSystem[EtcdOptions]):
     guarantees = GUARANTEES
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
-    chores = MappingProxyType({name: partial(_chore, name) for name in ("compact", "defragment", "update-member")})
+    maintenance = MappingProxyType(
+        {name: partial(_request, name) for name in ("compact", "defragment", "update-member")}
+    )
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=True)
     leadership = staticmethod(leadership_bound)

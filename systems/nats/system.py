@@ -16,10 +16,10 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, Place
 from fencepost.harness.verdict import Vocabulary
 from fencepost.systems.nats import configuration, raftz
-from fencepost.systems.nats.chores import CHORES
 from fencepost.systems.nats.client import SESSIONS
 from fencepost.systems.nats.configuration import CLIENT_PORT, LISTENERS, MONITOR_PORT
 from fencepost.systems.nats.guarantees import GUARANTEES, leadership_bound, resume_bound
+from fencepost.systems.nats.maintenance import REQUESTS
 from fencepost.systems.nats.membership import NatsMembership
 from fencepost.systems.nats.move_leadership import move_leader
 from fencepost.systems.nats.options import NatsOptions
@@ -59,7 +59,7 @@ class Nats(BaseSystem[NatsOptions]):
     releases = RELEASES
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
-    chores = CHORES
+    maintenance = REQUESTS
     guarantees = GUARANTEES
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=False)
     leadership = staticmethod(leadership_bound)

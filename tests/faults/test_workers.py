@@ -581,12 +581,12 @@ def test_answers_to_an_operator_are_proofs_and_no_node_is_asked_that_another_fau
 ) -> None:
     run, answers = Run(), [Definite("busy"), Indefinite("lost")]
 
-    async def chore(place: Any) -> str:
+    async def request(place: Any) -> str:
         if answers:
             raise answers.pop(0)
         return "done"
 
-    monkeypatch.setattr(type(ETCD), "chores", {"tidy": chore})
+    monkeypatch.setattr(type(ETCD), "maintenance", {"tidy": request})
     run_virtual(
         for_a_while(run, [entry("partition:n1", 0, 900), entry("administer:all:every=20ms", 10, 400, worker=1)])
     )

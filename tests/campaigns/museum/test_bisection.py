@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from fencepost.campaigns.museum.bisect_command import (
+from fencepost.campaigns.museum.bisection import (
     RISK,
     Bisection,
     ReleaseState,

@@ -489,7 +489,7 @@ def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -
     ("mode", "unready", "said"),
     [
         ("refuse", {"n1"}, "had refused its files and ended; they are as before"),
-        ("hang", {"n1"}, "had refused its files and wrote nothing, and was ended; they are as before"),
+        ("hang", {"n1"}, "neither served on its files nor wrote any, so it was ended; they are as before"),
         # What it acknowledged since must not be taken from it.
         ("refuse", set(), "served on its damaged files, which stay"),
         ("sync", {"n1"}, "neither serves on its damaged files nor ended"),

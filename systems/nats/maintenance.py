@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.contract.system import Chore
+from fencepost.harness.contract.system import MaintenanceRequest
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.nats.administration import ask, connected
@@ -35,4 +35,4 @@ async def _step_down(place: Place) -> str:
     return f"the meta group's leader {'stepped down' if answer.get('success') else f'answered {answer}'}"
 
 
-CHORES: Final[Mapping[str, Chore]] = {"purge": _purge, "step-down": _step_down}
+REQUESTS: Final[Mapping[str, MaintenanceRequest]] = {"purge": _purge, "step-down": _step_down}

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
-from fencepost.harness.contract.system import Chore
+from fencepost.harness.contract.system import MaintenanceRequest
 from fencepost.harness.coordination import Definite
 from fencepost.harness.runtime.node import Place
 from fencepost.systems.etcd.configuration import CLIENT_PORT
@@ -63,7 +63,7 @@ async def _connected(place: Place) -> AsyncIterator[Http2Connection]:
         connection.close()
 
 
-CHORES: Final[Mapping[str, Chore]] = {
+REQUESTS: Final[Mapping[str, MaintenanceRequest]] = {
     "compact": _compact,
     "defragment": _defragment,
     "update-member": _update_member,
