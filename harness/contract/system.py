@@ -229,10 +229,10 @@ System: TypeAlias = BaseSystem[Any]
 #: adds to them.
 PARTS: Final[Mapping[str, str]] = {
     "before-start": "A dead server is started again only once another process can take its place.",
-    "maintenance": "Operators maintain its servers while they serve: they compact, defragment, purge and the like.",
     "leadership": "It states for how long a leader that is cut off may still claim to lead.",
     "lease-bound": "It grants leases, and states by when they end.",
     "logs": "Its servers log who leads, how they caught up, that they cannot serve, what was refused or changed.",
+    "maintenance": "Operators maintain its servers while they serve: they compact, defragment, purge and the like.",
     "member-changes": "Its members can be removed and added while it runs; the members of other systems are fixed.",
     "move-leadership": "Its leader hands its leadership over on request; that of other systems must be ended.",
     "raise-features": "Its cluster keeps the features of the old release until an operator raises them.",

@@ -514,9 +514,10 @@ def test_damage_that_a_server_refuses_is_undone(
             elif mode == "sync":
                 await n1.writes()
             n1.mode = "sync"
-            view = View(nodes=("n1",), leader=None, epoch=None, unready=frozenset(unready))
+            view, begun = View(nodes=("n1",), leader=None, epoch=None, unready=frozenset(unready)), n1.incarnation
             healed = await acting.heal(fault, 7, found, cluster_of(runtime, view=lambda: view))
             assert said in healed.text
+            assert (n1.incarnation > begun) is (mode != "sync"), "a server that writes is left alone"
             await n1.writes()
             assert (n1.data / "log").read_bytes().startswith(before) is ("as before" in said)
 
