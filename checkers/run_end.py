@@ -8,6 +8,9 @@ Service: leaders are elected, writes and reads succeed. A cluster that stays stu
 rules its run would only lack its final reads. The bound is the system's own (`ResumeBound`), and is judged with room to
 spare. Clients are at rest while the cluster settles, so what counts is whether any request succeeds afterwards, or, if
 it does, for how long clients tried in vain before.
+
+Servers: each that ended is started again, several times if need be. One that ends by itself each time, on files that
+no fault damaged, is lost to the cluster, although the others may serve for now.
 """
 
 from collections import Counter
@@ -21,16 +24,21 @@ from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.reigns import LeaderSample, statements
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
+from fencepost.harness.base.errors import own_end
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import (
     Claim,
     DiskEffect,
     FaultOutcome,
+    FaultSpan,
     History,
+    NodeChange,
+    NodeEvent,
     Operation,
     Outcome,
     PhaseName,
     ReplicaEvent,
+    Stops,
 )
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Rows
@@ -65,7 +73,7 @@ def check_replicas(history: History, facts: Facts) -> list[Verdict]:
             compared += replicas
             keys = [row for row in read if row.subject == subject and row.key is not None]
             _compare(history, replicas, keys, differing, behind, doubts)
-    if any(fault.ended_ns is None and fault.outcome is not FaultOutcome.SKIPPED for fault in history.faults):
+    if _never_healed(history):
         doubts += [f.steps[0] for f in (*differing, *behind)]
         differing, behind = [], []
     doubts = list(dict.fromkeys(doubts))
@@ -159,10 +167,20 @@ _READS: Final = _rule("reads-resume", "read-outage", "reads after the last fault
 _LEADER: Final = _rule("leader-elected", "leader-outage", "answers on who leads, long after the last fault was healed")
 
 
+_SERVERS: Final = Rule(
+    guarantee="servers-return",
+    anomaly="server-outage",
+    tested="servers that were started again",
+    lacks="no server was started again on files that no fault damaged",
+)
+#: A server counts as lost when it ended at once at several starts, the last of them so much later than the first.
+_TRIED_NS: Final = 2_000_000_000
+
+
 def check_resumption(history: History, facts: Facts) -> list[Verdict]:
-    """Judge writes, reads and leaders, each where the system states the guarantee."""
+    """Judge writes, reads, leaders and servers, each where the system states the guarantee."""
     bound, healed_ns = facts.resume, _healed_ns(history)
-    verdicts = []
+    verdicts = [] if facts.guarantee(_SERVERS.name) is None else [_returned(history, facts)]
     for rule, judge in ((_WRITES, partial(_served, _WRITES)), (_READS, partial(_served, _READS)), (_LEADER, _leaders)):
         if facts.guarantee(rule.name) is None:
             continue
@@ -182,6 +200,68 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
     return verdicts
 
 
+def _returned(history: History, facts: Facts) -> Verdict:
+    """Judge each node whose server was started again: it served, or ended by itself at start after start."""
+    findings, chances = [], list[int]()
+    for node in dict.fromkeys(e.node for e in history.of(NodeEvent)):
+        if any(f.effects.disk is DiskEffect.DAMAGED and node in f.nodes for f in history.faults):
+            continue
+        events = [e for e in history.of(NodeEvent) if e.node == node]
+        chances += [e.index for e in events if e.change is NodeChange.READY and e.incarnation > 0]
+        vain = _in_vain(history, events)
+        if len(vain) > 1 and vain[-1].time_ns - vain[0].time_ns >= _TRIED_NS:
+            ends = [e for e in events if e.change is NodeChange.EXITED and e.index > vain[0].index]
+            chances.append(ends[-1].index)
+            findings.append(
+                _SERVERS.finding(
+                    steps=_ended_again(history, events, vain, ends[-1]),
+                    nodes=(node,),
+                    events=(vain[0].index, ends[-1].index),
+                    counted_by=ends[-1].index,
+                    from_ns=vain[0].time_ns,
+                    to_ns=ends[-1].time_ns,
+                )
+            )
+    left = [f for f in _never_healed(history) if f.effects.stops is not Stops.CERTAIN]
+    doubt = f"a server ended at each start, and {left[0].fault} was never healed" if left and findings else ""
+    return verdict(
+        facts,
+        _SERVERS.tally(() if doubt else findings, tuple(sorted(chances))),
+        doubt=Doubt(Cause.UNDECIDED, doubt) if doubt else None,
+    )
+
+
+def _in_vain(history: History, events: Sequence[NodeEvent]) -> list[NodeEvent]:
+    """Return the last starts of a node after the healing began, if its server ended each time without serving."""
+    since_ns, _ = history.phases.get(PhaseName.HEAL, (NEVER_NS, 0))
+    vain = list[NodeEvent]()
+    for event in events:
+        if event.change is NodeChange.READY or (event.change is NodeChange.EXITED and event.expected):
+            vain.clear()
+        elif event.change is NodeChange.STARTED and event.time_ns >= since_ns:
+            vain.append(event)
+    return vain if events[-1].change is NodeChange.EXITED else []
+
+
+def _ended_again(
+    history: History, events: Sequence[NodeEvent], vain: Sequence[NodeEvent], end: NodeEvent
+) -> Iterable[str]:
+    served = [e for e in events if e.change is NodeChange.READY]
+    yield (
+        f"{end.node} was started {len(vain)} times from {seconds(vain[0].time_ns)} until {seconds(vain[-1].time_ns)}, "
+        f"and {own_end(end.node, end.exit_status)} each time before it served"
+        + (f"; it had served last from {seconds(served[-1].time_ns)} on." if served else ".")
+    )
+    for fault in history.faults:
+        if end.node in fault.nodes and fault.outcome is FaultOutcome.INSTALLED:
+            over = "never healed" if fault.ended_ns is None else f"healed by {seconds(fault.ended_ns)}"
+            yield f"{fault.fault} of {', '.join(fault.nodes)} from {seconds(fault.began_ns)} on, {over}."
+
+
+def _never_healed(history: History) -> list[FaultSpan]:
+    return [f for f in history.faults if f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED]
+
+
 def _healed_ns(history: History) -> int | None:
     """When the last fault was healed; None where none took hold, or the run ended before all were healed."""
     if history.healed_ns is None or not any(f.outcome is FaultOutcome.INSTALLED for f in history.faults):
@@ -192,7 +272,7 @@ def _healed_ns(history: History) -> int | None:
 
 def _doubt(history: History, facts: Facts, healed_ns: int | None) -> Doubt | None:
     """What else may have kept the cluster from serving: a fault that was never healed, or a harness that stalled."""
-    left = [f for f in history.faults if f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED]
+    left = _never_healed(history)
     if left:
         return Doubt(Cause.UNDECIDED, f"nothing was served at the end, and {left[0].fault} was never healed")
     stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), healed_ns or 0, history.end_ns)

@@ -43,7 +43,7 @@ JUDGES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "log-agreement": ("log-agrees",),
     "replicas": ("replicas-agree",),
-    "resumption": ("leader-elected", "reads-resume", "writes-resume"),
+    "resumption": ("leader-elected", "reads-resume", "servers-return", "writes-resume"),
     "zombie-brokers": ("zombie-broker-does-not-act",),
     "leadership": ("groups-keep-their-size", "leader-self-fencing", "superseded-leader-does-not-act"),
 }

@@ -4,9 +4,10 @@ What the servers report of themselves is told to the outer process, which keeps 
 """
 
 import asyncio
+import shutil
 import time
-from collections.abc import Callable
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Set
+from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -22,11 +23,14 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits, tell
 from fencepost.harness.runner.readiness import await_healthy, await_ready, refuse_dead
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
+from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime, death_of
 
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S: Final = 60.0
 _HEALTHY_DEADLINE_S: Final = 30.0
+#: Servers that end by themselves after the healing are started again after the first of these times, and so on.
+_START_AGAIN_S: Final = (2.0, 3.0, 5.0, 8.0)
+_ROOM_BYTES: Final = 1 << 20
 #: Lines of the log of a server that ended by itself, for the terminal.
 _LOG_LINES: Final = 3
 
@@ -42,8 +46,10 @@ class Servers:
         self.client_nodes = checked.workload.nodes(checked.members)
         #: Nodes whose server was started again and does not serve yet, and the node of the latest such start.
         self.unready: set[str] = set()
-        self._serving = False
         self.restarted: str | None = None
+        self._serving = False
+        #: Nodes that are to stay away, since they are no members.
+        self._retired: Set[str] = frozenset()
 
     @property
     def bound_ns(self) -> int | None:
@@ -56,6 +62,7 @@ class Servers:
         Raises:
             NodeNotReady, HarnessError: a server or the cluster did not become ready; with the end of its log.
         """
+        self._retired = cluster.retired
         joining = [self.runtime.nodes[member.name] for member in self.checked.members if not member.joins_later]
         wait = self.system.before_start
         for node in self.runtime.nodes.values():
@@ -91,11 +98,28 @@ class Servers:
         self._serving = True
 
     async def settle(self, end: EarlyEnd) -> None:
-        """Wait until the cluster is healthy again, at most for the settle phase; record a note if it is not."""
+        """Wait until the cluster is healthy again, at most for the settle phase; record a note if it is not.
+
+        Servers that end by themselves are started again meanwhile, as whoever runs them would.
+        """
         settle_s = self.checked.plan.duration_ns("settle") / 1e9
-        wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=end.may_settle)
+        starting = asyncio.create_task(self._start_the_ended())
+        try:
+            wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=end.may_settle)
+        finally:
+            starting.cancel()
+            with suppress(asyncio.CancelledError):
+                await starting
         if wrong:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
+
+    async def _start_the_ended(self) -> None:
+        """Start servers that ended by themselves, later and later, until cancelled; where a disk is full, in vain."""
+        for pause_s in _START_AGAIN_S:
+            await asyncio.sleep(pause_s)
+            for name, node in self.runtime.nodes.items():
+                if death_of(node) and name not in self._retired and not _is_full(node.place.data):
+                    await node.start()
 
     async def read_version(self, hurried: Callable[[], bool]) -> None:
         """Tell, for `run.json`, the release that the servers say they are: labels and tags of an image may be wrong.
@@ -221,6 +245,14 @@ class Servers:
                 hint=f"is the machine very busy? The logs are in {self.folder}",
             ) from None
         raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")
+
+
+def _is_full(data: Path) -> bool:
+    """Whether the node's data has no room left, as far as can be seen from here."""
+    try:
+        return shutil.disk_usage(data).free < _ROOM_BYTES
+    except OSError:
+        return False
 
 
 async def open_servers(

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.contract.profile import SystemOptions
 
-Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends", "skips", "stuck"]
+Defect = Literal["none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends", "skips", "stuck", "stays-away"]
 
 
 class ExampleOptions(SystemOptions, frozen=True, kw_only=True):

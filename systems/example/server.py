@@ -13,6 +13,7 @@ through the log as writes do. A leader that did not hear from a majority for two
     forgets         a node that starts again has forgotten its term, its vote and its log
     skips           the last node leaves out every tenth write when it applies its log
     stuck           a node that starts again never stands for election
+    stays-away      the last node ends, with exit status 10, whenever it starts with a log
     ends            the last node ends by itself, with exit status 10, a while after its first start
 """
 
@@ -31,7 +32,17 @@ from fencepost.systems.example.journal import Journal
 from fencepost.systems.example.lease_clock import LeaseClock
 from fencepost.systems.example.store import LEASE_COMMANDS, Answer, Command, ExampleStore
 
-DEFECTS: Final = ("none", "stale-reads", "early-ack", "keeps-leading", "forgets", "ends", "skips", "stuck")
+DEFECTS: Final = (
+    "none",
+    "stale-reads",
+    "early-ack",
+    "keeps-leading",
+    "forgets",
+    "ends",
+    "skips",
+    "stuck",
+    "stays-away",
+)
 #: How long after its first start a node with the defect `ends` ends.
 _LIFE_S: Final = 6.0
 _ENDED: Final = 10
@@ -66,6 +77,8 @@ class Server:
         clients = await asyncio.start_server(self._serve(self._answer_client), address, client_port)
         peers = await asyncio.start_server(self._serve(self._answer_peer), address, peer_port)
         self._wait_again()
+        if self._defect == "stays-away" and self._name > max(self._peers) and self._journal.entries:
+            sys.exit(_ENDED)
         if self._defect == "ends" and self._name > max(self._peers) and not self._journal.entries:
             asyncio.get_running_loop().call_later(_LIFE_S, sys.exit, _ENDED)
         try:

@@ -30,7 +30,7 @@ def test_a_system_that_waits_to_start_is_asked_before_every_start(system: str, w
     workload = SimpleNamespace(nodes=lambda members: ())
     checked: Any = SimpleNamespace(system=registry.system(system), workload=workload, members=())
     servers = Servers(Path(), checked, artifacts=None, runtime=runtime, recorder=None)  # type: ignore[arg-type]
-    cluster: Any = SimpleNamespace(specs=dict)
+    cluster: Any = SimpleNamespace(specs=dict, retired=set())
     background: Any = SimpleNamespace(spawn=lambda coroutine: coroutine.close())
     with pytest.raises(HarnessError, match="not made"):
         asyncio.run(servers.start(cluster, background, lambda: False))

@@ -38,6 +38,7 @@ def test_without_a_defect_it_is_valid(tmp_path: Path) -> None:
         ("keeps-leading", "partition:leader:for=9s", "register", "20s", "leader-self-fencing"),
         ("skips", "kill", "register", "8s", "replicas-agree"),
         ("stuck", "kill:all", "register", "8s", "writes-resume"),
+        ("stays-away", "kill", "register", "8s", "servers-return"),
         ("forgets", "kill:all", "set", "10s", "no-lost-acknowledged-writes"),
     ],
 )
