@@ -150,7 +150,10 @@ class Exhibit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         table = merged(table, {key: value for key, value in over.items() if key != "schedule" or not value})
         # What the bug breaks decides the run also where nobody promises it.
         table["require"] = list(dict.fromkeys([*table.get("require", ()), self.guarantee]))
-        return msgspec.convert({**table, "system": self.system, "seed": 0}, Plan)
+        try:
+            return msgspec.convert({**table, "system": self.system, "seed": 0}, Plan)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the plan of the exhibit {self.id}: {error}", hint=_HINT) from None
 
 
 class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
