@@ -1,25 +1,25 @@
 """`fencepost campaign`: the flags made values, a night carried out or shards merged, and what came of it in words."""
 
 import re
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.commands.carrying_out import carry_out, night_options, say_end, wishes_of
 from fencepost.campaigns.night.cells import cells_of, shard_of
 from fencepost.campaigns.night.documents import PAGE, document, write_documents
 from fencepost.campaigns.night.file import Campaign, read_campaign
-from fencepost.campaigns.night.merge import merged_night, read_night, shards_below
+from fencepost.campaigns.night.merge import merged_night, shards_below
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import NightOutcome, outcome
 from fencepost.campaigns.night.session import NIGHTS, NightWishes
-from fencepost.campaigns.night.telling import about, class_in_words, counted, sign_of
+from fencepost.campaigns.night.strategy import Strategy
+from fencepost.campaigns.night.telling import class_in_words, counted, sign_of
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document
-from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 from fencepost.harness.findings.known_issues import TrackedIssue, read_known_issues
 
 _MERGE: Final = "merge"
@@ -41,17 +41,11 @@ def run_night(path: Path, wishes: NightWishes, *, resume: bool, as_json: bool) -
     """Carry out a campaign; returns the night's exit code."""
     campaign = read_campaign(path)
     checked = cells_of(campaign)
-    strategy = NightStrategy(
-        name=campaign.content.name,
-        campaign=campaign,
-        checked=checked,
-        cells=shard_of(checked.cells, wishes.shard, wishes.shards),
-        issues=_known_issues(campaign),
-    )
-    folder, _ = carry_out(strategy, wishes, resume=resume)
-    night = read_night(folder)
+    cells = shard_of(checked.cells, wishes.shard, wishes.shards)
+    strategy = Strategy(campaign.content.name, campaign, checked, cells, _known_issues(campaign))
+    night = carry_out(strategy, wishes, resume=resume)
     result = outcome(night)
-    _say(night, result, folder, as_json=as_json)
+    _say(night, result, strategy.folder, as_json=as_json)
     return int(result.exit_code)
 
 
@@ -81,21 +75,17 @@ def _known_issues(campaign: Campaign) -> tuple[TrackedIssue, ...]:
 
 
 def _say(night: Night, result: NightOutcome, folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        print_document(document(night, result))
-        return
+    say_end(night, folder / PAGE, _lines(night, result), document(night, result) if as_json else None)
+
+
+def _lines(night: Night, result: NightOutcome) -> Iterator[str]:
     for each in night.cells:
         more = counted(each)
-        click.echo(f"  {sign_of(each)} {class_in_words(each):18}{each.cell.name}{f' ({more})' if more else ''}")
-    click.echo(f"{'green' if result.is_green else 'RED'}: {result.sentence}")
-    for reason in result.reasons[:_REASONS_MAX]:
-        click.echo(f"  - {reason.text}")
+        yield f"  {sign_of(each)} {class_in_words(each):18}{each.cell.name}{f' ({more})' if more else ''}"
+    yield f"{'green' if result.is_green else 'RED'}: {result.sentence}"
+    yield from (f"  - {reason.text}" for reason in result.reasons[:_REASONS_MAX])
     if len(result.reasons) > _REASONS_MAX:
-        click.echo(f"  - {len(result.reasons) - _REASONS_MAX} more: {PAGE} has all")
-    sys.stdout.flush()
-    sys.stderr.write(f"{about(night)}\npage: {shorten(str(folder / PAGE))}\n")
-    if night.command:
-        sys.stderr.write(f"repeat with: {night.command}\n")
+        yield f"  - {len(result.reasons) - _REASONS_MAX} more: {PAGE} has all"
 
 
 def _shard(text: str) -> tuple[int, int]:

@@ -1,24 +1,25 @@
 """`fencepost gate`: the flags made values, the runs that a policy needs carried out, and the decision in words."""
 
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.commands.carrying_out import carry_out, night_options, say_end, wishes_of
 from fencepost.campaigns.gate.decision import decide
 from fencepost.campaigns.gate.demand import demand_of
-from fencepost.campaigns.gate.documents import PAGE, GateDocuments, document
+from fencepost.campaigns.gate.documents import PAGE, document, files_of
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, PlannedGate, plan_gate
 from fencepost.campaigns.gate.requirement import Decision, RequirementKind, RequirementStatus
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import InFolder, NightWishes
-from fencepost.campaigns.night.telling import about, finding_lines, from_here
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs, print_document
-from fencepost.harness.cli.output.progress import shorten
+from fencepost.campaigns.night.session import NightWishes
+from fencepost.campaigns.night.strategy import Strategy
+from fencepost.campaigns.night.telling import finding_lines, from_here
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, pairs
 
 EXAMPLES = (
     HelpExample(
@@ -36,52 +37,53 @@ EXAMPLES = (
 )
 
 
+class GateStrategy(Strategy):
+    """Makes the runs that a policy still needs."""
+
+    page = PAGE
+
+    def __init__(self, gate: PlannedGate) -> None:
+        issues = [each.issue for each in gate.policy.exceptions if each.fingerprint]
+        super().__init__(gate.policy.name, gate.campaign, gate.checked, issues=issues)
+        self._policy = gate.policy
+
+    def open(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().open(folder, say)
+        self._measures = MeasureFiles(folder)
+
+    def evidence(self, night: Night) -> GateEvidence:
+        """Collect what a night shows by now."""
+        return self._measures.evidence(self._policy, night)
+
+    def demand(self, night: Night, turn: WaitingRun) -> Demand:
+        return demand_of(self.evidence(night), turn)
+
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        return files_of(self.evidence(night), self.folder, expected_end_s)
+
+
 def run_gate(gate: PlannedGate, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that the policy needs; returns the gate's exit code."""
-
-    def opened(folder: Path, say: object) -> InFolder:
-        files = MeasureFiles(folder)
-
-        def demand(night: Night, turn: WaitingRun) -> Demand:
-            return demand_of(files.evidence(gate.policy, night), turn)
-
-        return InFolder(demand, GateDocuments(gate.policy, files))
-
-    strategy = NightStrategy(
-        name=gate.policy.name,
-        campaign=gate.campaign,
-        checked=gate.checked,
-        cells=gate.checked.cells,
-        issues=[each.issue for each in gate.policy.exceptions if each.fingerprint],
-        page=PAGE,
-        opened=opened,
-    )
-    folder, night = carry_out(strategy, wishes, resume=resume)
-    evidence = MeasureFiles(folder).evidence(gate.policy, night)
+    strategy = GateStrategy(gate)
+    night = carry_out(strategy, wishes, resume=resume)
+    evidence = strategy.evidence(night)
     decision = decide(evidence)
-    _say(evidence, decision, folder, as_json=as_json)
+    folder, made = strategy.folder, document(evidence, decision) if as_json else None
+    say_end(night, folder / PAGE, _lines(decision, folder), made)
     return int(decision.exit_code)
 
 
-def _say(evidence: GateEvidence, decision: Decision, folder: Path, *, as_json: bool) -> None:
-    if as_json:
-        print_document(document(evidence, decision))
-        return
+def _lines(decision: Decision, folder: Path) -> Iterator[str]:
+    indent = " " * 14
     for each in decision.requirements:
-        click.echo(f"  {each.status.sign} {each.status:9} {each.name}: {each.need}")
-        click.echo(f"              {each.reason}")
+        yield f"  {each.status.sign} {each.status:9} {each.name}: {each.need}"
+        yield f"{indent}{each.reason}"
         if each.status is RequirementStatus.FAILED and each.kind is RequirementKind.CELL:
-            for line in (line for a in each.attempts for line in finding_lines(a, from_here(folder))):
-                click.echo(f"              {line}")
-    for text in decision.reach:
-        click.echo(f"  not shown: {text}")
+            yield from (f"{indent}{line}" for a in each.attempts for line in finding_lines(a, from_here(folder)))
+    yield from (f"  not shown: {text}" for text in decision.reach)
     if decision.is_certainly_red:
-        click.echo("Red is certain, so it stopped early.")
-    click.echo(f"{'green' if decision.is_green else 'RED'}: {decision.sentence}")
-    sys.stdout.flush()
-    sys.stderr.write(f"{about(evidence.night)}\npage: {shorten(str(folder / PAGE))}\n")
-    if evidence.night.command:
-        sys.stderr.write(f"repeat with: {evidence.night.command}\n")
+        yield "Red is certain, so it stopped early."
+    yield f"{'green' if decision.is_green else 'RED'}: {decision.sentence}"
 
 
 @click.command("gate", cls=Documented, examples=EXAMPLES)

@@ -2,14 +2,14 @@
 
 import sys
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final
 
-from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
+from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.outcome import tested_in_words
 from fencepost.campaigns.night.pool import Pool
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.telling import MEASURED, attempt_sign, spent
+from fencepost.campaigns.night.strategy import Strategy
+from fencepost.campaigns.night.telling import MEASURED, spent
 from fencepost.harness.base.quantities import lasting
 
 if TYPE_CHECKING:
@@ -23,11 +23,8 @@ _ROWS_MAX: Final = 12
 class NightTable:
     """Shows what is in flight, how many cells have which class, and the estimated end; `close` ends the live table."""
 
-    def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        #: What is said of an attempt beside its class; then no line says that one begins.
-        self.sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
-        self.describe: Callable[[RunAttempt], str] | None = None
+    def __init__(self, strategy: Strategy) -> None:
+        self._strategy, self._stream = strategy, sys.stderr
         self._live: Live | None = None
         self._console: Console | None = None
         self._shown: set[tuple[int, str, int, int]] = set()
@@ -49,15 +46,16 @@ class NightTable:
         for attempt in night.attempts:
             if attempt.run_class is not None and attempt.key not in self._shown:
                 self._shown.add(attempt.key)
-                sign, run_class = self.sign(outcomes[attempt.cell], attempt)
+                sign, run_class = self._strategy.sign(outcomes[attempt.cell], attempt)
                 why = f": {attempt.reason[:_REASON_MAX]}" if attempt.reason and run_class != MEASURED else ""
-                why += f"; {self.describe(attempt)}" if self.describe else ""
+                more = self._strategy.describe(attempt)
+                why += f"; {more}" if more else ""
                 again = f" (attempt {attempt.number})" if attempt.number > 1 else ""
                 self.line(f"{sign} {run_class:18}{names[attempt.cell]}{again}, {attempt.seconds:.0f} s{why}")
         if self._stream.isatty():
             self._draw(night, pool, names)
             return
-        for one in pool.in_flight if self.describe is None else ():
+        for one in pool.in_flight if self._strategy.says_begins else ():
             if one.attempt.key not in self._begun:
                 self._begun.add(one.attempt.key)
                 self.line(

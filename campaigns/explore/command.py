@@ -1,32 +1,16 @@
 """`fencepost explore`: runs whose plans follow what earlier ones reached first, within a budget."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
+from fencepost.campaigns.commands.carrying_out import carry_out, night_options, say_end, wishes_of
 from fencepost.campaigns.explore.corpus import FRESH_SHARE
-from fencepost.campaigns.explore.exploration import (
-    NAME,
-    PAGE,
-    Exploration,
-    document,
-    exit_code,
-    files_of,
-    read_start,
-    violations,
-)
-from fencepost.campaigns.explore.features import FeatureFiles
+from fencepost.campaigns.explore.exploration import PAGE, Exploration, document, exit_code, read_start, violations
 from fencepost.campaigns.explore.space import space_of
-from fencepost.campaigns.night.cells import CheckedCells
-from fencepost.campaigns.night.file import Campaign
-from fencepost.campaigns.night.session import InFolder
 from fencepost.campaigns.night.telling import finding_lines, from_here
-from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, print_document
-from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue
 
 EXAMPLES = (
     HelpExample("fencepost explore plan.toml --budget 1h", "Plans around this one, for an hour"),
@@ -68,30 +52,14 @@ def command(
     wishes = wishes_of(again, **flags)
     begin = read_start(start, cell, 1 + int(wishes.budget_s))
     space = space_of(begin.checked, begin.draws)
-    exploration = Exploration(space, stop_at_first=stop_at_first, fresh_share=fresh_share)
-
-    def opened(folder: Path, say: object) -> InFolder:
-        exploration.read = FeatureFiles(folder)
-        return InFolder(exploration.demand, partial(files_of, exploration), choose=exploration.choose)
-
-    once = msgspec.structs.replace(begin.cell, runs=1)
-    strategy = NightStrategy(
-        name=begin.cell.name,
-        campaign=Campaign.of_cells(f"{NAME}-{begin.cell.id}", [begin.cell.id]),
-        checked=CheckedCells(cells=(once,), plans={once.id: begin.checked}, impossible=()),
-        cells=(begin.cell,),
-        page=PAGE,
-        opened=opened,
-    )
-    folder, night = carry_out(strategy, wishes, resume=resume)
-    made = document(night, exploration)
-    if as_json:
-        print_document(made)
-    else:
-        for attempt in violations(night):
-            click.echo(f"  ✗ run {attempt.run}: {attempt.reason}")
-            for line in finding_lines(attempt, from_here(folder)):
-                click.echo(f"      {line}")
-        click.echo(f"{made['sentence']}.")
-    click.echo(f"page: {shorten(str(folder / PAGE))}", err=True)
+    exploration = Exploration(begin, space, stop_at_first=stop_at_first, fresh_share=fresh_share)
+    night = carry_out(exploration, wishes, resume=resume)
+    made, home = document(night, exploration), from_here(exploration.folder)
+    lines = []
+    for attempt in violations(night):
+        lines += [
+            f"  ✗ run {attempt.run}: {attempt.reason}",
+            *(f"      {each}" for each in finding_lines(attempt, home)),
+        ]
+    say_end(night, exploration.folder / PAGE, [*lines, f"{made['sentence']}."], made if as_json else None)
     return int(exit_code(night))

@@ -65,12 +65,16 @@ class Corpus:
         self._chosen: Counter[int] = Counter()
         self._runs = 0
         for run in runs:
-            self._runs += 1
-            first = frozenset(run.features - self.met.keys())
-            self.met.update(run.features)
-            self._chosen[run.origin] += 1
-            if first:
-                self.members.append(Member(run=run, first=first))
+            self.add(run)
+
+    def add(self, run: ExploredRun) -> None:
+        """Take in the next run."""
+        self._runs += 1
+        first = frozenset(run.features - self.met.keys())
+        self.met.update(run.features)
+        self._chosen[run.origin] += 1
+        if first:
+            self.members.append(Member(run=run, first=first))
 
     def energy(self, member: Member) -> float:
         """How likely it is that this member is changed next, in proportion to the others."""

@@ -11,14 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.explore.corpus import FRESH_SHARE, Corpus, ExploredRun, Space
-from fencepost.campaigns.explore.features import RunFeatures
-from fencepost.campaigns.night.cells import NightCell, cell_id, cells_of
+from fencepost.campaigns.explore.features import FeatureFiles, RunFeatures
+from fencepost.campaigns.night.cells import CheckedCells, NightCell, cell_id, cells_of
 from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.draws import DrawnKey
-from fencepost.campaigns.night.file import RUNS_MAX, read_campaign
+from fencepost.campaigns.night.file import RUNS_MAX, Campaign, read_campaign
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import Demand, RunValues, WaitingRun
 from fencepost.campaigns.night.run_class import RunClass
+from fencepost.campaigns.night.strategy import Strategy
 from fencepost.campaigns.night.telling import about, finding_lines, from_here
 from fencepost.harness.base.errors import ExitCode, UsageError, unknown_choice
 from fencepost.harness.base.quantities import counted
@@ -68,24 +69,33 @@ def read_start(path: Path, cell: str, runs: int) -> Start:
     )
 
 
-def unread(attempt: RunAttempt) -> RunFeatures:
-    """Nothing is known before the night's folder is."""
-    return RunFeatures()
-
-
-class Exploration:
+class Exploration(Strategy):
     """Chooses the runs of a night; `read` says what a run that ended reached."""
 
+    page = PAGE
+
     def __init__(
-        self,
-        space: Space,
-        read: Callable[[RunAttempt], RunFeatures] = unread,
-        *,
-        stop_at_first: bool = False,
-        fresh_share: float = FRESH_SHARE,
+        self, start: Start, space: Space, *, stop_at_first: bool = False, fresh_share: float = FRESH_SHARE
     ) -> None:
-        self.read, self._space = read, space
-        self._stop_at_first, self._fresh_share = stop_at_first, fresh_share
+        # Every run has values of its own, so one alone is looked at before the start.
+        once = msgspec.structs.replace(start.cell, runs=1)
+        super().__init__(
+            start.cell.name,
+            Campaign.of_cells(f"{NAME}-{start.cell.id}", [start.cell.id]),
+            CheckedCells(cells=(once,), plans={once.id: start.checked}, impossible=()),
+            [start.cell],
+        )
+        self._space, self._stop_at_first, self._fresh_share = space, stop_at_first, fresh_share
+
+    def open(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().open(folder, say)
+        self.read: Callable[[RunAttempt], RunFeatures] = FeatureFiles(folder)
+
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        return {
+            DOCUMENT: lambda: document(night, self),
+            PAGE: lambda: page(night, self, from_here(self.folder)),
+        }
 
     def runs(self, night: Night) -> list[ExploredRun]:
         """The runs that ended and say something, in the order in which they began."""
@@ -208,8 +218,3 @@ def page(night: Night, exploration: Exploration, home: str) -> str:
 
 def _short(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def files_of(exploration: Exploration, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-    """Both files of the night."""
-    return {DOCUMENT: lambda: document(night, exploration), PAGE: lambda: page(night, exploration, from_here(folder))}

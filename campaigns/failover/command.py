@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from fencepost.campaigns.commands.carrying_out import carry_out
 from fencepost.campaigns.failover.curve import DOCUMENT, PAGE, CurveMaking, check_choices
 from fencepost.campaigns.failover.figures import Curve, document, table
 from fencepost.campaigns.night.session import NightWishes
@@ -22,16 +23,17 @@ def failover(systems: str, partitions: str, times: int, wishes: NightWishes, *, 
     names = _listed(systems)
     sizes = [_number(text) for text in _listed(partitions)]
     check_choices(names, sizes)
-    folder, curve = CurveMaking(names, sizes, times).make(wishes, resume=resume)
+    making = CurveMaking(names, sizes, times)
+    curve = making.curve(carry_out(making, wishes, resume=resume))
     if not curve.samples:
         raise HarnessError(
             f"nothing was measured: {'; '.join(curve.failures) or 'no run was begun'}",
-            hint=f"the runs and their logs are in {folder}",
+            hint=f"the runs and their logs are in {making.folder}",
         )
     if as_json:
         print_document(document(curve))
     else:
-        _say(curve, folder)
+        _say(curve, making.folder)
     return int(ExitCode.UNKNOWN if curve.incomplete or curve.failures else ExitCode.VALID)
 
 

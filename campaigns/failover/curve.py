@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.failover.figures import Curve, FailoverSample, document
 from fencepost.campaigns.failover.page import page
 from fencepost.campaigns.failover.picture import standing_alone
@@ -19,8 +18,8 @@ from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.launcher import fact_rows
 from fencepost.campaigns.night.night import CellOutcome, Night, RunAttempt
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.session import InFolder, NightWishes
-from fencepost.campaigns.night.telling import MEASURED, attempt_sign
+from fencepost.campaigns.night.strategy import CellStrategy
+from fencepost.campaigns.night.telling import MEASURED
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.base.options import plain
 from fencepost.harness.contract.failover import Failover, MeasuresFailover
@@ -94,8 +93,10 @@ def plan_of(name: str, partitions: int) -> Plan:
     )
 
 
-class CurveMaking:
-    """One command: `make` carries the night out. Called with a night, it makes the files of the curve so far."""
+class CurveMaking(CellStrategy):
+    """A cell for each system and number of partitions; the curve of what their runs measured."""
+
+    page = PAGE
 
     def __init__(self, systems: Sequence[str], partitions: Sequence[int], times: int) -> None:
         self.systems, self.partitions, self.times = tuple(systems), tuple(sorted(partitions)), times
@@ -106,25 +107,23 @@ class CurveMaking:
             for name in self.systems:
                 own.append(checked_cell(f"{name}, {size:,} partitions", plan_of(name, size), runs=times))
                 self._cells[own[-1][0].id] = name, size
-        self._strategy = NightStrategy.of_cells(
-            NAME, own, page=PAGE, opened=lambda *_: InFolder(files=self, sign=sign_of)
-        )
+        super().__init__(NAME, own)
 
-    def make(self, wishes: NightWishes, *, resume: bool) -> tuple[Path, Curve]:
-        """Make every run that fits into the budget; returns the night's folder. Raises as `carry_out` does."""
-        folder, night = carry_out(self._strategy, wishes, resume=resume)
-        return folder, self._curve(night, folder)
-
-    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-        """The files of the curve as it stands when `night` has come this far."""
-        curve = self._curve(night, folder)
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        curve = self.curve(night)
         return {
             DOCUMENT: lambda: document(curve),
             PAGE: lambda: page(curve, {name: failover_of(name) for name in self.systems}),
             PICTURE: lambda: standing_alone(curve),
         }
 
-    def _curve(self, night: Night, folder: Path) -> Curve:
+    def sign(self, each: CellOutcome, attempt: RunAttempt) -> tuple[str, str]:
+        """Say of a run that was measured no more than that, whatever its verdict lacks."""
+        measured = attempt.run_class in _UNSURE and attempt.took_hold
+        return ("✓", MEASURED) if measured else super().sign(each, attempt)
+
+    def curve(self, night: Night) -> Curve:
+        """The curve as it stands when `night` has come this far."""
         samples: list[FailoverSample] = []
         failures: list[str] = []
         versions: dict[str, str] = {}
@@ -135,7 +134,7 @@ class CurveMaking:
             for attempt in outcome.decisive:
                 versions[name] = attempt.version or versions.get(name, "")
                 if attempt.run_class in _MEASURED and attempt.folder not in self._samples:
-                    self._samples[attempt.folder] = sample_of(name, size, folder, attempt)
+                    self._samples[attempt.folder] = sample_of(name, size, self.folder, attempt)
                 sample = self._samples.get(attempt.folder)
                 if sample is not None:
                     samples.append(sample)
@@ -154,12 +153,6 @@ class CurveMaking:
             started_at=night.started_at,
             machine=night.machine,
         )
-
-
-def sign_of(each: CellOutcome, attempt: RunAttempt) -> tuple[str, str]:
-    """Say of a run that was measured no more than that, whatever its verdict lacks."""
-    measured = attempt.run_class in _UNSURE and attempt.took_hold
-    return ("✓", MEASURED) if measured else attempt_sign(each, attempt)
 
 
 def sample_of(name: str, partitions: int, folder: Path, attempt: RunAttempt) -> FailoverSample | None:

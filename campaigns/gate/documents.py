@@ -6,13 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.campaigns.gate.decision import decide
-from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
+from fencepost.campaigns.gate.evidence import GateEvidence
 from fencepost.campaigns.gate.page import page
-from fencepost.campaigns.gate.policy import Policy
 from fencepost.campaigns.gate.requirement import Decision, Requirement, RequirementKind, RequirementStatus
 from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.junit import attempt_properties, suite_of
-from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.night import NightState
 from fencepost.campaigns.night.telling import finding_lines, from_here, repeat_command
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.report.junit import JUnitCase, NotPassed, junit_xml
@@ -55,20 +54,14 @@ def read_gate(folder: Path) -> GateFile | None:
     return gate
 
 
-class GateDocuments:
-    """Makes the files of one gate while its night runs, and at its end."""
-
-    def __init__(self, policy: Policy, files: MeasureFiles) -> None:
-        self._policy, self._files = policy, files
-
-    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-        evidence = self._files.evidence(self._policy, night)
-        decision = decide(evidence)
-        return {
-            DOCUMENT: lambda: document(evidence, decision),
-            JUNIT: lambda: junit_of(evidence, decision, from_here(folder)),
-            PAGE: lambda: page(evidence, decision, from_here(folder), expected_end_s=expected_end_s),
-        }
+def files_of(evidence: GateEvidence, folder: Path, expected_end_s: float | None = None) -> Files:
+    """The files of a gate in its night's folder, while the night runs and at its end."""
+    decision, home = decide(evidence), from_here(folder)
+    return {
+        DOCUMENT: lambda: document(evidence, decision),
+        JUNIT: lambda: junit_of(evidence, decision, home),
+        PAGE: lambda: page(evidence, decision, home, expected_end_s=expected_end_s),
+    }
 
 
 def document(evidence: GateEvidence, decision: Decision) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from fencepost.campaigns.commands.carrying_out import carry_out
 from fencepost.campaigns.kip.columns import column_of
 from fencepost.campaigns.kip.making import FOLDER, TableMaking
 from fencepost.campaigns.kip.page import claim_words, measured_words
@@ -33,11 +34,12 @@ def make_table(
 ) -> int:
     """Make the runs and the table; returns the exit code of the table."""
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
-    wishes = NightWishes(budget_s=budget_s, seed=seed, results=results / FOLDER)
-    making = TableMaking(proposal, _systems(proposal, systems), wishes, runtime=runtime, fresh=fresh)
-    table = making.make()
+    making = TableMaking(proposal, _systems(proposal, systems), results / FOLDER, runtime=runtime, fresh=fresh)
+    if making.cells:
+        carry_out(making, NightWishes(budget_s=budget_s, seed=seed, results=making.results))
+    table = making.write()
     _say(table)
-    click.echo(f"table: {shorten(str(making.folder / f'{proposal}.md'))}", err=True)
+    click.echo(f"table: {shorten(str(making.results / f'{proposal}.md'))}", err=True)
     return int(table.exit_code)
 
 

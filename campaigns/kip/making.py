@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
 from fencepost.campaigns.kip.columns import KipColumn, KipRecipe, column_of
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import EXPERIMENTS, Experiment, Proposal, experiments_of, rows_of
@@ -23,7 +22,8 @@ from fencepost.campaigns.night.launcher import ProcessLauncher
 from fencepost.campaigns.night.merge import read_night
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.register import REGISTER
-from fencepost.campaigns.night.session import NIGHTS, InFolder, NightWishes
+from fencepost.campaigns.night.session import NIGHTS
+from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line, unknown_choice
 from fencepost.harness.base.files import write_whole
 from fencepost.harness.base.quantities import utc_stamp
@@ -113,35 +113,33 @@ def _recipe_words(recipe: KipRecipe) -> str:
     return f"{recipe.part}: {recipe.title}, {recipe.about}{other}"
 
 
-class TableMaking:
-    """One command: `make` runs what is missing. Called with a night, it writes the table so far."""
+class TableMaking(CellStrategy):
+    """Runs what is missing, and writes the table again as it goes on; it stands beside the nights, in `results`.
+
+    `fresh`: no earlier run is read.
+    """
 
     def __init__(
-        self, proposal: Proposal, systems: Sequence[str], wishes: NightWishes, *, runtime: str, fresh: bool = False
+        self, proposal: Proposal, systems: Sequence[str], results: Path, *, runtime: str, fresh: bool = False
     ) -> None:
-        """`wishes.results` is the table's folder. `fresh`: no earlier run is read."""
-        self.proposal, self.wishes, self.runtime, self.fresh = proposal, wishes, runtime, fresh
+        self.proposal, self.results, self.runtime = proposal, results, runtime
         self.columns = columns_of(systems)
         self.planned = plans(proposal, runtime, self.columns)
-        self.folder: Final = wishes.results
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self.results.mkdir(parents=True, exist_ok=True)
+        self.page = f"../../../{proposal}.md"
         self._started_at = utc_stamp()
         self._read: dict[Path, MeasuredCell] = {}
         self._runs: dict[tuple[str, str], MeasuredCell] = {}
-
-    def make(self) -> KipTable:
-        """Make every run that fits into the budget; raises as `carry_out` of nights does."""
-        if not self.fresh:
-            for register in sorted((self.folder / NIGHTS / self.proposal).glob(f"*/{REGISTER}")):
-                self._take(read_night(register.parent), register.parent, only_judged=True)
+        for register in () if fresh else sorted((results / NIGHTS / proposal).glob(f"*/{REGISTER}")):
+            self._take(read_night(register.parent), register.parent, only_judged=True)
         waiting = [one for one in self.planned if one.key not in self._runs]
-        if waiting:
-            carry_out(self._strategy(waiting), self.wishes, resume=False)
-        return self.write()
+        there = len(self.planned) - len(waiting)
+        name = f"{proposal}, {there} of {len(self.planned)} runs are there already" if there else proposal.value
+        super().__init__(name, [(one.cell, one.checked) for one in waiting], proposal.value)
 
-    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-        """Write the table as it stands when `night`, in its folder, has come this far; it stands beside the nights."""
-        self._take(night, folder, only_judged=False)
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        """Write the table as it stands when `night` has come this far."""
+        self._take(night, self.folder, only_judged=False)
         self.write()
         return {}
 
@@ -149,20 +147,9 @@ class TableMaking:
         """Write the table so far as JSON and Markdown."""
         proposal = self.proposal
         table = self._table()
-        store.write_json(self.folder / f"{proposal}.json", msgspec.to_builtins(table))
-        write_whole(self.folder / f"{proposal}.md", markdown(table))
+        store.write_json(self.results / f"{proposal}.json", msgspec.to_builtins(table))
+        write_whole(self.results / f"{proposal}.md", markdown(table))
         return table
-
-    def _strategy(self, waiting: Sequence[Planned]) -> NightStrategy:
-        name = self.proposal.value
-        there = len(self.planned) - len(waiting)
-        return NightStrategy.of_cells(
-            f"{name}, {there} of {len(self.planned)} runs are there already" if there else name,
-            [(one.cell, one.checked) for one in waiting],
-            campaign=name,
-            page=f"../../../{name}.md",
-            opened=lambda *_: InFolder(files=self),
-        )
 
     def _take(self, night: Night, folder: Path, *, only_judged: bool) -> None:
         """Take what the cells of a night came to; `only_judged`: those that have a verdict of their whole length."""
@@ -193,7 +180,7 @@ class TableMaking:
                 experiment=one.experiment.id,
                 document=None if why else document,
                 missing=str(why),
-                report=os.path.relpath(folder / left.report, self.folder) if left.report and not why else "",
+                report=os.path.relpath(folder / left.report, self.results) if left.report and not why else "",
                 command="" if why else _command(one.cell.plan, attempt.seed),
             )
         return self._read[place]

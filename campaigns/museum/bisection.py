@@ -20,14 +20,15 @@ from typing import Final
 import click
 import msgspec
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import carry_out
 from fencepost.campaigns.museum.documents import rate_in_words
 from fencepost.campaigns.museum.exhibits import TRIES_MAX, Exhibit, all_exhibits, chosen
 from fencepost.campaigns.museum.museum import SightingFiles, Tally, tally_below, tally_of
 from fencepost.campaigns.night.cells import NightCell, cell_id, checked_cell
 from fencepost.campaigns.night.night import Night, NightState
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import InFolder, NightWishes
+from fencepost.campaigns.night.session import NightWishes
+from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.cli.output.help import Documented, HelpExample, seed_or_drawn, shared_flags
@@ -135,6 +136,33 @@ EXAMPLES = (
 )
 
 
+class ReleaseStrategy(CellStrategy):
+    """Makes runs of one release until its test is decided, by `earlier` runs too."""
+
+    def __init__(
+        self,
+        campaign: str,
+        cell: tuple[NightCell, CheckedPlan],
+        exhibit: Exhibit,
+        earlier: Tally,
+        test: SequentialTest,
+    ) -> None:
+        super().__init__(cell[0].name, [cell], campaign)
+        self._cell, self._exhibit, self._earlier, self._test = cell[0].id, exhibit, earlier, test
+
+    def open(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().open(folder, say)
+        self._sightings = SightingFiles(folder)
+
+    def tally(self, night: Night) -> Tally:
+        """What the runs of this night say."""
+        return tally_of(night, self._cell, self._exhibit, self._sightings)
+
+    def demand(self, night: Night, turn: WaitingRun) -> Demand:
+        is_open = self._test.state((self._earlier + self.tally(night)).rate) is ReleaseState.OPEN
+        return Demand.NOW if is_open else Demand.NEVER
+
+
 class ReleaseTests:
     """Tests the releases of one bisection, within its budget."""
 
@@ -154,34 +182,20 @@ class ReleaseTests:
         if self._test.state(tally.rate) is ReleaseState.OPEN and left_s > 0 and not self.stopped:
             try:
                 cell = checked_cell(f"{self._exhibit.id} {release}", plan, runs=self._runs)
-                folder, night = self._carry_out(name, cell, earlier, left_s)
+                # Each session draws its own seeds: the same runs again would say nothing new.
+                seed = self._wishes.seed + len(earlier.sightings)
+                wishes = msgspec.structs.replace(self._wishes, budget_s=left_s, seed=seed)
+                strategy = ReleaseStrategy(name, cell, self._exhibit, earlier, self._test)
+                night = carry_out(strategy, wishes)
             except (MachineError, UsageError) as error:
                 why = error.message
             else:
                 self.stopped = night.state is NightState.STOPPED
-                tally += tally_of(night, cell[0].id, self._exhibit, SightingFiles(folder))
+                tally += strategy.tally(night)
         state = self._test.state(tally.rate)
         undecided = f", {tally.undecided} runs without a decision" if tally.undecided else ""
         click.echo(f"  {release}: {state}, {rate_in_words(tally.rate)}{undecided}{f': {why}' if why else ''}")
         return state, why or f"{rate_in_words(tally.rate)}{undecided}"
-
-    def _carry_out(
-        self, name: str, cell: tuple[NightCell, CheckedPlan], earlier: Tally, left_s: float
-    ) -> tuple[Path, Night]:
-        def opened(folder: Path, say: object) -> InFolder:
-            files = SightingFiles(folder)
-
-            def demand(night: Night, turn: WaitingRun) -> Demand:
-                tally = earlier + tally_of(night, turn.cell, self._exhibit, files)
-                return Demand.NOW if self._test.state(tally.rate) is ReleaseState.OPEN else Demand.NEVER
-
-            return InFolder(demand)
-
-        strategy = NightStrategy.of_cells(cell[0].name, [cell], campaign=name, opened=opened)
-        # Each session draws its own seeds: the same runs again would say nothing new.
-        seed = self._wishes.seed + len(earlier.sightings)
-        wishes = msgspec.structs.replace(self._wishes, budget_s=left_s, seed=seed)
-        return carry_out(strategy, wishes, resume=False)
 
 
 def releases_between(exhibit: Exhibit, good: str, bad: str, builds: Sequence[str]) -> tuple[str, ...]:

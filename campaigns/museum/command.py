@@ -1,29 +1,33 @@
 """`fencepost museum`: published bugs are brought up again, each beside its control."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out, night_options, wishes_of
-from fencepost.campaigns.museum.documents import PAGE, SIGNS, MuseumDocuments, document, sentence
+from fencepost.campaigns.commands.carrying_out import carry_out, night_options, say_end, wishes_of
+from fencepost.campaigns.museum.documents import PAGE, SIGNS, document, files_of, sentence
 from fencepost.campaigns.museum.exhibits import all_exhibits, chosen
 from fencepost.campaigns.museum.museum import (
     NAME,
+    ExhibitOutcome,
     PlannedMuseum,
     SightingFiles,
+    Tally,
     demand_of,
     exit_code,
     outcomes,
     plan_museum,
     tally_below,
 )
+from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.night import Night
 from fencepost.campaigns.night.pool import Demand, WaitingRun
-from fencepost.campaigns.night.session import InFolder, NightWishes
+from fencepost.campaigns.night.session import NightWishes
+from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.cli.output.help import Documented, HelpExample, print_document
-from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.help import Documented, HelpExample
 
 EXAMPLES = (
     HelpExample("fencepost museum --budget 1h", "As many of the published bugs as fit into an hour"),
@@ -32,34 +36,43 @@ EXAMPLES = (
 )
 
 
+class MuseumStrategy(CellStrategy):
+    """Makes the runs that decide the exhibits; `earlier` as `outcomes` takes it."""
+
+    page = PAGE
+
+    def __init__(self, museum: PlannedMuseum, earlier: Mapping[str, Tally]) -> None:
+        super().__init__(NAME, museum.cells)
+        self._museum, self._earlier = museum, earlier
+
+    def open(self, folder: Path, say: Callable[[str], None]) -> None:
+        super().open(folder, say)
+        self._sightings = SightingFiles(folder)
+
+    def outcomes(self, night: Night) -> tuple[ExhibitOutcome, ...]:
+        """What a night says of each exhibit by now."""
+        return outcomes(self._museum, night, self._sightings, self._earlier)
+
+    def demand(self, night: Night, turn: WaitingRun) -> Demand:
+        return demand_of(self._museum, self.outcomes(night), turn)
+
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        return files_of(night, self.outcomes(night))
+
+
 def run_museum(museum: PlannedMuseum, wishes: NightWishes, *, resume: bool, as_json: bool) -> int:
     """Make the runs that are needed; returns the museum's exit code."""
     if not museum.cells:
         reasons = "\n  ".join(f"{each.exhibit.id}: {each.missing}" for each in museum.exhibits)
         raise MachineError(f"no exhibit can be run here:\n  {reasons}", hint="`fencepost doctor` says what is missing")
-
     nights = wishes.nights / NAME
     earlier = {each.exhibit.id: tally_below(nights, each.bug, each.exhibit) for each in museum.exhibits if each.bug}
-
-    def opened(folder: Path, say: object) -> InFolder:
-        files = SightingFiles(folder)
-
-        def demand(night: Night, turn: WaitingRun) -> Demand:
-            return demand_of(museum, outcomes(museum, night, files), turn)
-
-        return InFolder(demand, MuseumDocuments(museum, files, earlier))
-
-    folder, night = carry_out(
-        NightStrategy.of_cells(NAME, museum.cells, page=PAGE, opened=opened), wishes, resume=resume
-    )
-    results = outcomes(museum, night, SightingFiles(folder), earlier)
-    if as_json:
-        print_document(document(night, results))
-    else:
-        for each in results:
-            click.echo(f"  {SIGNS[each.state]} {each.state:11} {each.exhibit.id}: {each.reason}")
-        click.echo(f"{sentence(results)}.")
-    click.echo(f"page: {shorten(str(folder / PAGE))}", err=True)
+    strategy = MuseumStrategy(museum, earlier)
+    night = carry_out(strategy, wishes, resume=resume)
+    results = strategy.outcomes(night)
+    lines = [f"  {SIGNS[each.state]} {each.state:11} {each.exhibit.id}: {each.reason}" for each in results]
+    made = document(night, results) if as_json else None
+    say_end(night, strategy.folder / PAGE, [*lines, f"{sentence(results)}."], made)
     return int(exit_code(results))
 
 

@@ -1,22 +1,13 @@
 """The files of a museum's night: museum.json, museum.md, junit.xml; each is written whole, also while it runs."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
 
 from fencepost.campaigns.museum.exhibits import Exhibit
-from fencepost.campaigns.museum.museum import (
-    ExhibitOutcome,
-    ExhibitState,
-    PlannedMuseum,
-    SightingFiles,
-    Tally,
-    exit_code,
-    outcomes,
-)
+from fencepost.campaigns.museum.museum import ExhibitOutcome, ExhibitState, Tally, exit_code
 from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.junit import suite_of
 from fencepost.campaigns.night.night import Night
@@ -43,19 +34,13 @@ _ENDINGS: Final = {
 }
 
 
-class MuseumDocuments:
-    """Makes the files of a night as it goes on."""
-
-    def __init__(self, museum: PlannedMuseum, read: SightingFiles, earlier: Mapping[str, Tally]) -> None:
-        self._museum, self._read, self._earlier = museum, read, earlier
-
-    def __call__(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-        results = outcomes(self._museum, night, self._read, self._earlier)
-        return {
-            DOCUMENT: lambda: document(night, results),
-            JUNIT: lambda: junit_of(night, results),
-            PAGE: lambda: page(night, results),
-        }
+def files_of(night: Night, results: Sequence[ExhibitOutcome]) -> Files:
+    """The files of a night, as it is."""
+    return {
+        DOCUMENT: lambda: document(night, results),
+        JUNIT: lambda: junit_of(night, results),
+        PAGE: lambda: page(night, results),
+    }
 
 
 def sentence(results: Sequence[ExhibitOutcome]) -> str:

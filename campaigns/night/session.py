@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 from fencepost.campaigns.night.capacity import jobs_that_fit
 from fencepost.campaigns.night.cells import CheckedCells, NightCell
-from fencepost.campaigns.night.documents import Files, files_of, write_each
+from fencepost.campaigns.night.documents import write_each
 from fencepost.campaigns.night.file import Campaign
 from fencepost.campaigns.night.forecast import estimate_s
 from fencepost.campaigns.night.launcher import Launcher, ProcessLauncher
-from fencepost.campaigns.night.night import CellOutcome, Night, NightState, RunAttempt
-from fencepost.campaigns.night.pool import Demand, NextRun, Pool, RunValues, WaitingRun, judged, seed_of, turns_of
+from fencepost.campaigns.night.night import Night, NightState
+from fencepost.campaigns.night.pool import NextRun, Pool, judged, seed_of, turns_of
 from fencepost.campaigns.night.preparation import PreparedBuilds
 from fencepost.campaigns.night.register import (
     REGISTER,
@@ -38,12 +38,11 @@ from fencepost.campaigns.night.register import (
     read_register,
 )
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.telling import attempt_sign
+from fencepost.campaigns.night.strategy import Strategy
 from fencepost.campaigns.night.value import Past, by_value, read_past
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.quantities import utc_stamp
 from fencepost.harness.base.signals import StopRequest
-from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.execute import refuse_too_short
@@ -89,13 +88,6 @@ class NightWishes(msgspec.Struct, frozen=True, kw_only=True):
     def past(self) -> dict[str, Past]:
         """What earlier nights tell of each cell."""
         return {} if self.repeats else read_past(self.nights)
-
-
-class Watcher(msgspec.Struct, frozen=True):
-    """Who hears of a session: every change, and every line for people."""
-
-    change: Callable[[Night, Pool], None]
-    line: Callable[[str], None]
 
 
 def find_unfinished(campaign: Campaign, wishes: NightWishes) -> Path:
@@ -169,59 +161,19 @@ def cells_within(
     return tuple(c for c in cells if estimate_s(plans[c.id].plan, past.get(c.id)) <= wishes.budget_s)
 
 
-def new_folder(campaign: Campaign, wishes: NightWishes) -> Path:
-    """Make the folder of a new night."""
-    return store.make_run_folder(wishes.nights, campaign.content.name)
-
-
-def every_run(night: Night, turn: WaitingRun) -> Demand:
-    """Demand each run that the cells plan."""
-    return Demand.NOW
-
-
-def nothing_more(night: Night, pool: Pool) -> NextRun | None:
-    """Ask for no run beside those that the cells plan."""
-    return None
-
-
-def no_values(night: Night, turn: WaitingRun) -> RunValues:
-    """Leave each run what its cell plans."""
-    return RunValues()
-
-
-class InFolder(NamedTuple):
-    """What a strategy does in a night's folder: which waiting runs are needed now, what makes the files
-    (of the night as it is, its folder, and in how many seconds a running one will end), which run
-    comes when none waits, what is said of an attempt beside its class, its sign and class in the progress, and which
-    values a run has.
-    """
-
-    demand: Callable[[Night, WaitingRun], Demand] = every_run
-    files: Callable[[Night, Path, float | None], Files] = files_of
-    more: Callable[[Night, Pool], NextRun | None] = nothing_more
-    describe: Callable[[RunAttempt], str] | None = None
-    sign: Callable[[CellOutcome, RunAttempt], tuple[str, str]] = attempt_sign
-    choose: Callable[[Night, WaitingRun], RunValues] = no_values
-
-
 class NightSession:
     """A night that is open for its runs; entered, it holds the night's register."""
 
     clock_s = staticmethod(time.monotonic)
 
     def __init__(
-        self,
-        folder: Path,
-        cells: CheckedCells,
-        wishes: NightWishes,
-        stop: StopRequest,
-        watcher: Watcher,
-        strategy: InFolder = InFolder(),  # noqa: B008 - a constant
+        self, strategy: Strategy, wishes: NightWishes, stop: StopRequest, on_change: Callable[[Night, Pool], None]
     ) -> None:
-        self.folder, self._cells, self._wishes, self._stop, self._watcher = folder, cells, wishes, stop, watcher
-        self._strategy = strategy
+        """`strategy` is open; `on_change` hears of every change."""
+        self._strategy, self._wishes, self._stop, self._report = strategy, wishes, stop, on_change
+        self.folder, self._cells = strategy.folder, strategy.checked
         self._records: list[Record] = []
-        self._launcher: Launcher = ProcessLauncher(folder)
+        self._launcher: Launcher = ProcessLauncher(self.folder)
         self._write_at = 0.0
         self._warnings: set[str] = set()
         self._replayed: tuple[int, Night] | None = None
@@ -233,15 +185,9 @@ class NightSession:
     def __exit__(self, *exception: object) -> None:
         self._register.__exit__(*exception)
 
-    def begin(
-        self,
-        campaign: Campaign,
-        own: Sequence[NightCell],
-        issues: Sequence[TrackedIssue],
-        prepared: PreparedBuilds,
-        shared_id: str = "",
-    ) -> None:
+    def begin(self, prepared: PreparedBuilds, shared_id: str = "") -> None:
         """Register a new night with the cells of this shard; `shared_id` is the id that its shards share, if any."""
+        campaign = self._strategy.campaign
         self._append(
             Opened(
                 id=shared_id or f"{campaign.content.name}-{self.folder.name}",
@@ -250,26 +196,25 @@ class NightSession:
                 seed=self._wishes.seed,
                 budget_s=self._wishes.budget_s,
                 at=utc_stamp(),
-                cells=tuple(own),
+                cells=self._strategy.cells,
                 shard=self._wishes.shard,
                 shards=self._wishes.shards,
                 jobs=self._jobs(),
                 command=self._wishes.command,
                 fencepost=version("fencepost"),
                 machine=store.machine_facts(),
-                known_issues=tuple(issues),
+                known_issues=self._strategy.issues,
                 impossible=self._cells.impossible,
             )
         )
         self._refuse(prepared)
 
-    def resume(self, issues: Sequence[TrackedIssue], prepared: PreparedBuilds) -> None:
+    def resume(self, prepared: PreparedBuilds) -> None:
         """Go on where the last session ended: what had its verdict is classed, what else was in flight is lost."""
         self._records = read_register(self.folder / self._wishes.register)
         night = night_of(self._records, running=True)
-        self._append(
-            Resumed(at=utc_stamp(), budget_s=self._wishes.budget_s, jobs=self._jobs(), known_issues=tuple(issues))
-        )
+        issues, budget_s = self._strategy.issues, self._wishes.budget_s
+        self._append(Resumed(at=utc_stamp(), budget_s=budget_s, jobs=self._jobs(), known_issues=issues))
         self._refuse(prepared)
         for cell, attempt in ((o.cell, a) for o in night.cells for a in o.attempts if a.run_class is None):
             again = judged(self._launcher, night, cell, attempt, exit_code=None, seconds=0.0)
@@ -286,7 +231,7 @@ class NightSession:
         cells = {o.cell.id for o in night.cells}
 
         def ask(pool: Pool) -> NextRun | None:
-            next_run = self._strategy.more(self._night(), pool)
+            next_run = self._strategy.next_run(self._night(), pool)
             if next_run is not None and next_run.cell.id not in cells:
                 cells.add(next_run.cell.id)
                 self._append(AddedCell(cell=next_run.cell))
@@ -335,17 +280,17 @@ class NightSession:
         """Say a warning once."""
         if text not in self._warnings:
             self._warnings.add(text)
-            self._watcher.line(f"warning: {text}")
+            self._strategy.say(f"warning: {text}")
 
     def _write(self, night: Night, expected_end_s: float | None = None) -> None:
-        write_each(self._strategy.files(night, self.folder, expected_end_s), self.folder, self._warn)
+        write_each(self._strategy.files(night, expected_end_s), self.folder, self._warn)
 
     def _jobs(self) -> int:
         return self._wishes.jobs or jobs_that_fit(self._cells.plans.values())
 
     def _on_change(self, pool: Pool) -> None:
         night = msgspec.structs.replace(self._night(), spent_s=pool.spent_s)
-        self._watcher.change(night, pool)
+        self._report(night, pool)
         began = time.monotonic()
         if began >= self._write_at:
             self._write(night, pool.expected_end_s())

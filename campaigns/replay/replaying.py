@@ -10,14 +10,15 @@ from typing import Any, Final
 import click
 import msgspec
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy, carry_out
+from fencepost.campaigns.commands.carrying_out import carry_out
 from fencepost.campaigns.night.cells import checked_cell
 from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.forecast import deadline_s
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.session import InFolder, NightWishes
+from fencepost.campaigns.night.session import NightWishes
+from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.campaigns.replay.recorded import (
     EXIT_VALIDITIES,
     Recorded,
@@ -43,30 +44,22 @@ EXAMPLES = (
 )
 
 
-class Replay(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of one command; `fingerprint` is None when the recorded run shows no violation."""
+class Replay(CellStrategy):
+    """Up to `times` runs, with `until_invalid` only until one run is invalid.
 
-    recorded: Recorded
-    fingerprint: str | None
-    times: int
-    until_invalid: bool = False
+    `fingerprint` is None when the recorded run shows no violation.
+    """
 
-    def strategy(self) -> NightStrategy:
-        """Up to `times` runs, with `until_invalid` only until one run is invalid; `replay.json` is kept up to date."""
-        name = f"replay-{self.recorded.folder.parent.name}"
-        about = f"{self.recorded.name} again"
-        cell = checked_cell(about, self.recorded.plan, runs=self.times, same_seed=True)
-        return NightStrategy.of_cells(
-            f"{self.times} times {about}",
-            [cell],
-            campaign=name,
-            page=DOCUMENT,
-            opened=lambda folder, say: InFolder(
-                self._demand, self._files, describe=lambda a: self._describe(a, folder)
-            ),
-        )
+    page = DOCUMENT
+    says_begins = False
 
-    def document(self, night: Night, folder: Path) -> dict[str, Any]:
+    def __init__(self, recorded: Recorded, fingerprint: str | None, times: int, *, until_invalid: bool) -> None:
+        about = f"{recorded.name} again"
+        cell = checked_cell(about, recorded.plan, runs=times, same_seed=True)
+        super().__init__(f"{times} times {about}", [cell], f"replay-{recorded.folder.parent.name}")
+        self.recorded, self.fingerprint, self.times, self._until_invalid = recorded, fingerprint, times, until_invalid
+
+    def document(self, night: Night) -> dict[str, Any]:
         """Make the contents of `replay.json`."""
         tries = tries_of(night)
         shown = self.rate(tries)
@@ -80,8 +73,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
             "of": shown.runs,
             "interval_95": [round(low, 4), round(high, 4)] if self.fingerprint else None,
             "tries": [
-                {**msgspec.to_builtins(made), "resemblance": msgspec.to_builtins(self._alike(made, folder))}
-                for made in tries
+                {**msgspec.to_builtins(made), "resemblance": msgspec.to_builtins(self._alike(made))} for made in tries
             ],
         }
 
@@ -90,21 +82,21 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
         counted = [made for made in tries if made.counts]
         return Rate(sum(is_shown(self.fingerprint, made.fingerprints) for made in counted), len(counted))
 
-    def _demand(self, night: Night, turn: WaitingRun) -> Demand:
-        over = self.until_invalid and any(a.run_class is RunClass.INVALID for a in night.attempts)
+    def demand(self, night: Night, turn: WaitingRun) -> Demand:
+        over = self._until_invalid and any(a.run_class is RunClass.INVALID for a in night.attempts)
         return Demand.NEVER if over else Demand.NOW
 
-    def _files(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
-        return {DOCUMENT: lambda: self.document(night, folder)}
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
+        return {DOCUMENT: lambda: self.document(night)}
 
-    def _alike(self, made: Try, folder: Path) -> Resemblance:
-        return resemblance(self.recorded.rows, folder / made.folder)
+    def _alike(self, made: Try) -> Resemblance:
+        return resemblance(self.recorded.rows, self.folder / made.folder)
 
-    def _describe(self, attempt: RunAttempt, folder: Path) -> str:
+    def describe(self, attempt: RunAttempt) -> str:
         made, number = try_of(attempt), f"{attempt.run} of {self.times}"
         if not made.counts:
             return f"{number}, not counted"
-        alike = self._alike(made, folder)
+        alike = self._alike(made)
         again = "" if is_shown(self.fingerprint, made.fingerprints) else "not "
         shown = f"{again}the same fingerprint; " if self.fingerprint else ""
         faults = f"{alike.injected} of {alike.faults} faults injected, {alike.same_targets} on the same targets"
@@ -127,17 +119,17 @@ def replay(run: Path, results: Path, *, times: int, until_invalid: bool, fingerp
     click.echo(f"replaying {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}", err=True)
     goal = f"fingerprint: {wanted}" if wanted else "the run shows no violation: verdicts are counted alone"
     click.echo(goal, err=True)
-    replaying = Replay(recorded=recorded, fingerprint=wanted, times=times, until_invalid=until_invalid)
+    replaying = Replay(recorded, wanted, times, until_invalid=until_invalid)
     wishes = NightWishes(
         budget_s=times * deadline_s(recorded.plan), seed=recorded.plan.seed, results=results, jobs=1, repeats=True
     )
-    folder, night = carry_out(replaying.strategy(), wishes, resume=False)
+    night = carry_out(replaying, wishes)
     tries = tries_of(night)
     if as_json:
-        print_document(replaying.document(night, folder))
+        print_document(replaying.document(night))
     else:
         _say(replaying, tries)
-    click.echo(f"kept in {shorten(str(folder))}, as {DOCUMENT} says", err=True)
+    click.echo(f"kept in {shorten(str(replaying.folder))}, as {DOCUMENT} says", err=True)
     codes = [a.exit_code or 0 for a in night.attempts if a.report and a.exit_code in EXIT_VALIDITIES]
     return int(gravest(codes) if codes else ExitCode.INTERNAL)
 

@@ -53,7 +53,7 @@ def shrink(run: Path, results: Path, *, budget: str, confirmations: int, fingerp
     again = "stopped and called again this goes on"
     click.echo(f"tries are kept in {shorten(str(search.folder))}; {again}", err=True)
     wishes = NightWishes(budget_s=budget_s, seed=recorded.plan.seed, results=results, jobs=1, repeats=True)
-    _, night = carry_out(search.strategy(), wishes, resume=False)
+    night = carry_out(search, wishes)
     stopped = night.state is NightState.STOPPED
     shrunk = search.shrunk(night)
     say_shrunk(shrunk, search, stopped=stopped)

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.commands.carrying_out import NightStrategy
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.documents import Files
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.pool import NextRun, Pool
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.campaigns.night.session import JOURNAL, InFolder
+from fencepost.campaigns.night.session import JOURNAL
+from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.campaigns.night.value import Past
 from fencepost.campaigns.replay.recorded import Recorded, Try, try_of, with_faults
 from fencepost.campaigns.replay.reductions import ReducedPlan, Reduction, dropped, idle_time, load, narrowing
@@ -89,8 +89,14 @@ class _Wanted(Exception):
         self.candidate = candidate
 
 
-class Shrinking:
-    """One recorded run being shrunk, in a folder of its own below `results`; the same command finds it again."""
+class Shrinking(CellStrategy):
+    """One recorded run being shrunk, in a folder of its own below `results`; the same command finds it again.
+
+    Its runs are asked for one after the other, each by what those before it showed.
+    """
+
+    page = DOCUMENT
+    says_begins = False
 
     def __init__(
         self,
@@ -101,34 +107,18 @@ class Shrinking:
         budget_s: float,
         confirmations: int = CONFIRMATIONS,
     ) -> None:
-        self.folder = _folder_of(recorded, results)
+        self.home = self.folder = _folder_of(recorded, results)
         self._recorded, self._fingerprint = recorded, fingerprint
         self._budget_s, self._confirmations = budget_s, confirmations
         self._whole = ReducedPlan(plan=recorded.plan, rows=recorded.rows)
         self._candidates: dict[str, ReducedPlan] = {}
         self._plans: dict[str, CheckedPlan] = {}
-        self._say: Callable[[str], None] = lambda text: None
         self._lines, self._said, self._tells = 0, 0, False
         self._begun: dict[int, int] = {}
         self._earlier: int | None = None
         self._left_s, self.per_try_s = budget_s, 0.0
-
-    def strategy(self) -> NightStrategy:
-        """A night whose runs are next_run for one after the other, each by what those before it showed."""
-
-        def opened(folder: Path, say: Callable[[str], None]) -> InFolder:
-            self._say = say
-            return InFolder(files=self._files, more=self._next, describe=self._describe)
-
-        name = f"shrink-{self._recorded.folder.parent.name}"
-        return NightStrategy.of_cells(
-            f"shrinking {self._recorded.name}",
-            [(self._cell(self._whole), self._plan_of(self._whole))],
-            campaign=name,
-            page=DOCUMENT,
-            opened=opened,
-            folder=self.folder,
-        )
+        first = self._cell(self._whole), self._plan_of(self._whole)
+        super().__init__(f"shrinking {recorded.name}", [first], f"shrink-{recorded.folder.parent.name}")
 
     def shrunk(self, night: Night) -> Shrunk:
         """What the tries of a journal come to."""
@@ -136,7 +126,7 @@ class Shrinking:
 
     # -- the search -----------------------------------------------------------------------------------------------
 
-    def _next(self, night: Night, pool: Pool) -> NextRun | None:
+    def next_run(self, night: Night, pool: Pool) -> NextRun | None:
         """The try that the search needs, or that confirms its result; None when both are over, or the budget is."""
         attempts = night.attempts
         if self._earlier is None:
@@ -144,7 +134,7 @@ class Shrinking:
             if attempts:
                 best = self._searched(night)[0].best
                 self._said = self._lines
-                self._say(f"going on: {len(attempts)} tries are there; {_named(best)}")
+                self.say(f"going on: {len(attempts)} tries are there; {_named(best)}")
         _refuse_failures([try_of(attempt) for attempt in attempts[self._earlier :]])
         self._left_s = pool.remaining_s
         shrunk, wanted = self._searched(night, tell=True)
@@ -159,7 +149,7 @@ class Shrinking:
                 return next_run
         if not shrunk.smaller or shrunk.confirmation.runs >= self._confirmations:
             return None
-        self._say(f"confirming: {shrunk.confirmation.runs + 1} of {self._confirmations}")
+        self.say(f"confirming: {shrunk.confirmation.runs + 1} of {self._confirmations}")
         return self._run_of(shrunk.best, night, confirms=True)
 
     def _searched(self, night: Night, *, tell: bool = False) -> tuple[Shrunk, ReducedPlan | None]:
@@ -250,7 +240,7 @@ class Shrinking:
         self._lines += 1
         if self._tells and self._lines > self._said:
             self._said = self._lines
-            self._say(text)
+            self.say(text)
 
     def _key(self, candidate: ReducedPlan) -> str:
         self._candidates[candidate.key] = candidate
@@ -283,7 +273,7 @@ class Shrinking:
         plan = self._plan_of(candidate).plan
         return NightCell(id=self._key(candidate), name=_named(candidate), plan=plan, runs=0, same_seed=True)
 
-    def _describe(self, attempt: RunAttempt) -> str:
+    def describe(self, attempt: RunAttempt) -> str:
         made = try_of(attempt)
         shown = "shows" if is_shown(self._fingerprint, made.fingerprints) else "does not show"
         return shown if made.counts else "not counted"
@@ -308,13 +298,13 @@ class Shrinking:
 
     # -- what is kept ---------------------------------------------------------------------------------------------
 
-    def _files(self, night: Night, folder: Path, expected_end_s: float | None = None) -> Files:
+    def files(self, night: Night, expected_end_s: float | None = None) -> Files:
         shrunk = self.shrunk(night)
         if shrunk.smaller:
-            write_rows(shrunk.best.rows, folder / SMALLER_SCHEDULE)
+            write_rows(shrunk.best.rows, self.folder / SMALLER_SCHEDULE)
             plan = self._plan_of(shrunk.best).plan
             schedule = SMALLER_SCHEDULE if plan.schedule else ""
-            write_plan(msgspec.structs.replace(plan, schedule=schedule), folder / SMALLER)
+            write_plan(msgspec.structs.replace(plan, schedule=schedule), self.folder / SMALLER)
         return {DOCUMENT: lambda: document(shrunk, self._recorded, self._fingerprint)}
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from bench.failover_curve import section
-from fencepost.campaigns.failover.curve import CurveMaking, failover_of, load_time_s, longest_gap_ns, plan_of, sign_of
+from fencepost.campaigns.failover.curve import CurveMaking, failover_of, load_time_s, longest_gap_ns, plan_of
 from fencepost.campaigns.failover.figures import Curve, FailoverSample, document, fit, read_document, seconds, table
 from fencepost.campaigns.failover.picture import drawn, standing_alone
 from fencepost.campaigns.night.documents import write_each
@@ -95,7 +95,8 @@ def test_another_system_or_deployment_is_refused() -> None:
 def _night(folder: Path, making: CurveMaking, change_s: dict[str, float]) -> Night:
     """A night in which the first change after the fault of each cell's run is accepted after so many seconds."""
     outcomes = []
-    for cell in making._strategy.cells:
+    making.open(folder, pytest.fail)
+    for cell in making.cells:
         own = folder / "runs" / cell.id / "slug" / "time"
         (own / "facts").mkdir(parents=True)
         (own / "nodes" / "n2").mkdir(parents=True)
@@ -134,7 +135,7 @@ def test_a_night_becomes_the_curve_of_its_tables(tmp_path: Path) -> None:
     making = CurveMaking(["kraft", "kafka-zk"], [1000, 10], 1)
     waits = {"kraft, 10 partitions": 1.0, "kraft, 1,000 partitions": 1.0}
     waits |= {"kafka-zk, 10 partitions": 2.0, "kafka-zk, 1,000 partitions": 3.98}
-    write_each(making(_night(tmp_path, making, waits), tmp_path), tmp_path, pytest.fail)
+    write_each(making.files(_night(tmp_path, making, waits)), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert {(s.system, s.partitions): s.change_s for s in curve.samples} == {
         ("kraft", 10): 1.0, ("kraft", 1000): 1.0, ("kafka-zk", 10): 2.0, ("kafka-zk", 1000): 3.98,
@@ -162,7 +163,7 @@ def test_a_run_that_failed_or_was_not_made_is_named(tmp_path: Path) -> None:
         msgspec.structs.replace(second, attempts=(failed,)),
         msgspec.structs.replace(third, attempts=(), reason="there was no time"),
     )
-    write_each(making(msgspec.structs.replace(night, cells=cells), tmp_path), tmp_path, pytest.fail)
+    write_each(making.files(msgspec.structs.replace(night, cells=cells)), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert curve.failures == (
         "kraft, 20 partitions, run 1, harness: no start",
@@ -185,7 +186,7 @@ def test_a_run_is_measured_by_its_tables_whatever_its_verdict(
     (cell,) = night.cells
     other = msgspec.structs.replace(cell.attempts[0], run_class=RunClass(run_class), reason="so it is")
     night = msgspec.structs.replace(night, cells=(msgspec.structs.replace(cell, attempts=(other,)),))
-    write_each(making(night, tmp_path), tmp_path, pytest.fail)
+    write_each(making.files(night), tmp_path, pytest.fail)
     curve = read_document(json.loads((tmp_path / "failover.json").read_text()))
     assert (len(curve.samples) == 1, len(curve.failures) == 1) == (counts, named)
 
@@ -260,6 +261,7 @@ def test_a_night_knows_that_many_partitions_take_long_to_make() -> None:
 def test_the_progress_says_measured_of_what_was_measured(
     run_class: RunClass, faults: dict[str, int], word: str
 ) -> None:
-    (cell,) = CurveMaking(["kraft"], [10], 1)._strategy.cells
+    making = CurveMaking(["kraft"], [10], 1)
+    (cell,) = making.cells
     one = RunAttempt(cell=cell.id, run=1, number=1, seed=1, folder="r", run_class=run_class, faults=faults)
-    assert sign_of(CellOutcome(cell=cell, run_class=run_class, reason=""), one)[1] == word
+    assert making.sign(CellOutcome(cell=cell, run_class=run_class, reason=""), one)[1] == word

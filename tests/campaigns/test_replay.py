@@ -283,7 +283,7 @@ def shrink(recorded: Recorded, engine: Callable[[Fake], None]) -> Shrink:
         engine(fake)
         search = Shrinking(of, BUG, results, budget_s=budget_s)
         wishes = NightWishes(budget_s=budget_s, seed=of.plan.seed, results=results, jobs=1, repeats=True)
-        _, night = carrying_out.carry_out(search.strategy(), wishes, resume=False)
+        night = carrying_out.carry_out(search, wishes)
         shrunk = search.shrunk(night)
         say_shrunk(shrunk, search, stopped=night.state is NightState.STOPPED)
         return shrunk

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from fencepost.campaigns.explore.corpus import FRESH_SHARE, Corpus, ExploredRun, Values
-from fencepost.campaigns.explore.exploration import Exploration, exit_code, page, read_start
+from fencepost.campaigns.explore.exploration import Exploration, Start, exit_code, page, read_start
 from fencepost.campaigns.explore.features import RunFeatures, features_of
 from fencepost.campaigns.explore.space import is_plan, space_of, workers_of
 from fencepost.campaigns.night.cells import NightCell
 from fencepost.campaigns.night.night import Night, RunAttempt
 from fencepost.campaigns.night.register import Record, night_of
 from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.plan.checked_plan import check_plan
 from tests.campaigns.night.made import FINGERPRINT, Clock, Killed, PretendedLauncher, cell, document, opened, session
 from tests.docs.pages import DOCS
 
@@ -41,13 +42,13 @@ def meets_bug(values: Values) -> bool:
 
 
 def runs_to_bug(seed: int, fresh_share: float, *, blind: bool = False) -> int:
-    runs: list[ExploredRun] = []
+    corpus = Corpus([])
     for number in range(1, RUNS + 1):
-        values, origin = Corpus(runs).next(Dials(), random.Random(f"{seed}/{number}"), fresh_share)
+        values, origin = corpus.next(Dials(), random.Random(f"{seed}/{number}"), fresh_share)
         if meets_bug(values):
             return number
         features = frozenset[str]() if blind else reached(values)
-        runs.append(ExploredRun(run=number, values=values, origin=origin, features=features))
+        corpus.add(ExploredRun(run=number, values=values, origin=origin, features=features))
     return RUNS
 
 
@@ -64,10 +65,11 @@ def plays(of: NightCell, attempt: RunAttempt) -> tuple[float, int, dict[str, Any
 
 def explored(killed: random.Random | None = None, *, stop_at_first: bool = False) -> tuple[Night, Exploration]:
     """Explore, killed at drawn moments and resumed."""
-    exploration = Exploration(Dials(), stop_at_first=stop_at_first)
+    start = Start(cell=cell("c", runs=40), checked=check_plan(cell("c").plan))
+    exploration = Exploration(start, Dials(), stop_at_first=stop_at_first)
     exploration.read = lambda a: RunFeatures(reached=reached(a.values), lacks={"attic": "no ladder"})
     strategy: dict[str, Any] = {"demand": exploration.demand, "choose": exploration.choose}
-    records: list[Record] = [opened([cell("c", runs=40)], budget_s=1e4)]
+    records: list[Record] = [opened(exploration.cells, budget_s=1e4)]
     while True:
         after = killed.randint(3, 9) if killed and len(records) < 80 else None
         try:

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from fencepost.campaigns.gate.documents import GateDocuments
+from fencepost.campaigns.gate.documents import files_of
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.policy import BudgetMeasure
 from fencepost.campaigns.night.cells import NightCell
@@ -65,7 +65,7 @@ def mixed(folder: Path) -> GateEvidence:
 
 def written(folder: Path, made: GateEvidence) -> Path:
     warnings: list[str] = []
-    write_each(GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder), folder, warnings.append)
+    write_each(files_of(MeasureFiles(folder).evidence(made.policy, made.night), folder), folder, warnings.append)
     assert warnings == []
     return folder
 

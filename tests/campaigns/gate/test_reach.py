@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fencepost.campaigns.gate.decision import decide
-from fencepost.campaigns.gate.documents import GateDocuments
+from fencepost.campaigns.gate.documents import files_of
 from fencepost.campaigns.gate.evidence import GateEvidence, MeasureFiles
 from fencepost.campaigns.gate.planned import Candidate, plan_gate
 from fencepost.campaigns.gate.requirement import RequirementKind, RequirementStatus
@@ -117,7 +117,7 @@ def test_the_first_line_names_every_requirement_that_is_not_met_and_what_it_need
 
 def written(folder: Path, made: GateEvidence) -> tuple[str, ET.Element]:
     warnings: list[str] = []
-    write_each(GateDocuments(made.policy, MeasureFiles(folder))(made.night, folder), folder, warnings.append)
+    write_each(files_of(MeasureFiles(folder).evidence(made.policy, made.night), folder), folder, warnings.append)
     assert warnings == []
     return unescape((folder / "gate.html").read_text()), ET.parse(folder / "junit.xml").getroot()
 

@@ -11,7 +11,6 @@ from fencepost.campaigns.kip.making import TableMaking
 from fencepost.campaigns.kip.page import markdown
 from fencepost.campaigns.kip.rows import EXPERIMENTS, ROWS, Proposal
 from fencepost.campaigns.kip.table import CellState, KipTable, MeasuredCell, TableCell, table_rows
-from fencepost.campaigns.night.session import NightWishes
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.plugins import registry
 
@@ -166,8 +165,7 @@ def test_each_column_fits_its_recipes(name: str) -> None:
 
 
 def test_a_recipe_that_an_option_chooses_is_named_and_not_measured(tmp_path: Path) -> None:
-    wishes = NightWishes(budget_s=1, seed=1, results=tmp_path)
-    made = TableMaking(Proposal.KIP_30, ("consul",), wishes, runtime="lab").write()
+    made = TableMaking(Proposal.KIP_30, ("consul",), tmp_path, runtime="lab").write()
     (other,) = [text for text in made.recipes["consul"] if "catalog-ttl/1" in text]
     assert other.endswith("; not measured here, -O members=catalog-ttl chooses it")
     assert cell(made, "M1").recipe == "session-key/1"

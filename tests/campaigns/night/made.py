@@ -11,7 +11,6 @@ from fencepost.campaigns.night.night import Night, NightState, RunAttempt
 from fencepost.campaigns.night.pool import Demand, Pool, RunValues, WaitingRun, turns_of
 from fencepost.campaigns.night.register import ClosedNight, EndedRun, Opened, Record, Registered, Resumed, night_of
 from fencepost.campaigns.night.run_class import RunClass, RunEvidence
-from fencepost.campaigns.night.session import every_run, no_values
 from fencepost.campaigns.night.value import Past, by_value
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.plan import Phases, Plan
@@ -189,8 +188,8 @@ def session(
     killed_after: int | None = None,
     past: dict[str, Past] | None = None,
     ordered: bool = True,
-    demand: Callable[[Night, WaitingRun], Demand] = every_run,
-    choose: Callable[[Night, WaitingRun], RunValues] = no_values,
+    demand: Callable[[Night, WaitingRun], Demand] | None = None,
+    choose: Callable[[Night, WaitingRun], RunValues] | None = None,
     on_change: Callable[[Pool], None] = lambda _: None,
 ) -> Night:
     """Carry out what a register has left to do, in its order unless `ordered`; it is killed after so many records."""
@@ -218,7 +217,7 @@ def session(
         stop=stop or StopRequest(),
         clock_s=launcher.clock,
         on_change=on_change,
-        demand=lambda turn: demand(night_of(records, running=True), turn),
-        choose=lambda turn: choose(night_of(records, running=True), turn),
+        demand=lambda turn: demand(night_of(records, running=True), turn) if demand else Demand.NOW,
+        choose=lambda turn: choose(night_of(records, running=True), turn) if choose else RunValues(),
     ).run()
     return night_of(records)
