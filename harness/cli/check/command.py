@@ -1,6 +1,5 @@
 """`fencepost check`: a stored run, a history that stands alone, or a table."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,34 +16,6 @@ if TYPE_CHECKING:
 _THIS_MACHINE: Final = "local[*]"
 #: The limit of each of the other tools.
 _ALSO_TIME_LIMIT: Final = "60s"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Flags:
-    """The command's flags as they were given; None where one was left out."""
-
-    as_json: bool
-    spark_master: str | None
-    use_spark: bool
-    model: str | None
-    form: str | None
-    keyed: bool | None
-    report: Path | None
-    junit: Path | None
-    also: tuple[str, ...]
-    also_command: tuple[str, ...]
-    also_time_limit: str
-    consistency: str | None
-    order: str | None
-    ignore: str | None
-    initial: tuple[str, ...]
-
-    @property
-    def tables_master(self) -> str | None:
-        """Spark's master for a table; None: it is judged on this machine."""
-        return self.spark_master or _THIS_MACHINE if self.use_spark else None
-
-
 EXAMPLES = (
     HelpExample("fencepost check RUN", "Judge a stored run again by its plan"),
     HelpExample(
@@ -112,7 +83,15 @@ _GROUPS: Final = {
     metavar="NAME",
     help="For transactions: serializable, snapshot-isolation, causal, ... Default: strict-serializable.",
 )
-def command(paths: tuple[Path, ...], **given: Any) -> int:
+def command(
+    paths: tuple[Path, ...],
+    as_json: bool,
+    use_spark: bool,
+    spark_master: str | None,
+    report: Path | None,
+    junit: Path | None,
+    **given: Any,
+) -> int:
     """Judge stored runs or history files again, offline.
 
     A RUN is judged by its plan; its verdict, JUnit file and report are written again.
@@ -127,52 +106,52 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     --also hands the same history to another checker. A missing tool is skipped. If a tool contradicts the verdict, both
     verdicts are shown and the exit code is 255.
     """
-    flags = _Flags(**given)
-    if flags.spark_master is not None and not flags.use_spark:
+    if spark_master is not None and not use_spark:
         raise UsageError("--spark-master: nothing is judged through Spark", hint="add --spark, or leave it out")
-    if flags.report is not None:
+    if report is not None:
         from fencepost.harness.cli.check.file_report import check_report
 
-        check_report(flags.report)
-    others = _others(flags)
+        check_report(report)
+    others = _others(given.pop("also"), given.pop("also_command"), given.pop("also_time_limit"))
     reading = Reading(
-        form=flags.form,
-        model=flags.model,
-        keyed=flags.keyed,
-        consistency=flags.consistency,
-        order=flags.order,
-        ignore=tuple(filter(None, (flags.ignore or "").split(","))),
-        initial=_initial(flags.initial),
-        spark_master=flags.tables_master,
+        ignore=tuple(filter(None, (given.pop("ignore") or "").split(","))),
+        initial=_initial(given.pop("initial")),
+        spark_master=spark_master or _THIS_MACHINE if use_spark else None,
         also=others.names if others is not None else (),
-        page=flags.report is not None,
+        page=report is not None,
+        **given,
     )
-    if flags.junit is not None:
+    if junit is not None:
         from fencepost.harness.cli.check.many import check_junit
 
-        check_junit(flags.junit)
+        check_junit(junit)
     if len(paths) != 1 or (paths[0].is_dir() and _stands_for_many(paths[0])):
-        return _check_many(paths, reading, flags)
+        for flag, was_given in {"--report": report, "--also": reading.also, "--spark": use_spark}.items():
+            if was_given:
+                raise UsageError(f"{flag}: for one history, and several were given", hint="call it for each alone")
+        from fencepost.harness.cli.check.many import check_many
+
+        return check_many(paths, reading, as_json=as_json, junit=junit)
     (folder,) = paths
     if not takes_for_run(folder, reading):
         judged = judge(folder, reading)
-        code = conclude(judged, as_json=flags.as_json, others=others, report=flags.report)
-        if flags.junit is not None:
+        code = conclude(judged, as_json=as_json, others=others, report=report)
+        if junit is not None:
             from fencepost.harness.cli.check.many import row_of, write_junit
 
-            write_junit(flags.junit, [row_of(folder, judged)])
+            write_junit(junit, [row_of(folder, judged)])
         return code
-    if flags.junit is not None:
+    if junit is not None:
         raise UsageError(f"--junit: {folder} is a run: junit.xml is written into its folder", hint="leave --junit out")
-    if flags.report is not None:
+    if report is not None:
         hint = "`fencepost report` makes it again"
         raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
-    if flags.use_spark:
+    if use_spark:
         hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
         raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
     from fencepost.harness.cli.check.run import judge_again
 
-    return judge_again(folder, as_json=flags.as_json, others=others)
+    return judge_again(folder, as_json=as_json, others=others)
 
 
 def _initial(texts: tuple[str, ...]) -> dict[str | None, Any]:
@@ -189,20 +168,11 @@ def _stands_for_many(folder: Path) -> bool:
     return stands_for_many(folder)
 
 
-def _check_many(paths: tuple[Path, ...], reading: Reading, flags: _Flags) -> int:
-    from fencepost.harness.cli.check.many import check_many
-
-    for flag, given in {"--report": flags.report, "--also": reading.also, "--spark": flags.use_spark}.items():
-        if given:
-            raise UsageError(f"{flag}: for one history, and several were given", hint="call it for each alone")
-    return check_many(paths, reading, as_json=flags.as_json, junit=flags.junit)
-
-
-def _others(flags: _Flags) -> "OtherTools | None":
+def _others(also: tuple[str, ...], commands: tuple[str, ...], time_limit: str) -> "OtherTools | None":
     """The tools of `--also`; None where no tool is to be asked. Raises UsageError for a flag that is wrong."""
-    if not (flags.also or flags.also_command) and flags.also_time_limit == _ALSO_TIME_LIMIT:
+    if not (also or commands) and time_limit == _ALSO_TIME_LIMIT:
         return None
     from fencepost.harness.cli.check.second_opinions import other_tools
 
-    others = other_tools(flags.also, flags.also_command, flags.also_time_limit)
+    others = other_tools(also, commands, time_limit)
     return others if others.names else None

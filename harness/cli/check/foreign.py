@@ -16,8 +16,8 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
-    from fencepost.harness.cli.check.judged_table import JudgedTable
     from fencepost.harness.cli.check.second_opinions import OtherTools
+    from fencepost.harness.cli.check.tables import JudgedTable
     from fencepost.harness.interchange.formats.imported import Imported
     from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion
     from fencepost.harness.judging.judgement import Judgement
@@ -64,7 +64,7 @@ def is_table(path: Path) -> bool:
                 return False
     except OSError:
         return False
-    from fencepost.harness.cli.check.operations import has_operations
+    from fencepost.harness.cli.check.tables import has_operations
 
     return has_operations(path)
 
@@ -183,12 +183,11 @@ class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):
 def judge(path: Path, reading: Reading) -> Judged:
     """Judge one file or table without a plan; raises UsageError."""
     if _takes_for_table(path, reading):
-        from fencepost.harness.cli.check.operations import judge_operations
-        from fencepost.harness.cli.check.transactions import has_transactions, judge_transactions
+        from fencepost.harness.cli.check.tables import judge_table
 
-        return (judge_transactions if has_transactions(path) else judge_operations)(path, reading)
+        return judge_table(path, reading)
     if reading.spark_master is not None:
-        from fencepost.harness.cli.check.operations import judge_by_spark
+        from fencepost.harness.cli.check.tables import judge_by_spark
 
         return judge_by_spark(path, reading)
     from fencepost.harness.interchange.formats.recognise import read_foreign

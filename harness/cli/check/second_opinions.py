@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,10 +10,10 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.base.signals import interruptible
-from fencepost.harness.history import Event, History
-from fencepost.harness.interchange.second_opinion.asking import ask, check_asked, check_names, commands_of
-from fencepost.harness.interchange.second_opinion.opinion import Opinion, ToolQuestion, ToolSkip, ToolStanding
-from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.history import History
+from fencepost.harness.interchange.second_opinion.asking import ask, check_names, commands_of
+from fencepost.harness.interchange.second_opinion.opinion import Opinion, ToolQuestion, ToolStanding
+from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
     from fencepost.harness.interchange.formats.family import Family
@@ -59,22 +58,6 @@ def question_of_run(history: History, judgement: "Judgement") -> ToolQuestion:
         model=_OF_A_RUN[verdict.checker] if verdict else judgement.facts.workload,
         guarantee=verdict.guarantee if verdict else judgement.facts.read_guarantee,
         validity=verdict.validity if verdict else judgement.validity,
-    )
-
-
-def refuse_unasked(path: Path, names: Sequence[str], model: str, guarantee: str) -> None:
-    """Raise UsageError for a tool that would be skipped, where judging takes too long to learn it afterwards."""
-    for name in names:
-        try:
-            check_asked(name, model, guarantee)
-        except ToolSkip as skip:
-            raise UsageError(f"{path}: --also {name}: {skip.reason}", hint=skip.hint) from None
-
-
-def question_of_table(events: Sequence[Event], verdict: Verdict) -> ToolQuestion:
-    """What was asked of the transactions of a table; no tool that knows these reads the operations."""
-    return ToolQuestion(
-        events=events, operations=(), model=verdict.checker, guarantee=verdict.guarantee, validity=verdict.validity
     )
 
 
