@@ -1,7 +1,7 @@
 """A warehouse as tables: of facts, of nights, and what spans runs, all by name and in SQL."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.verdict.fact_tables import LONG, RUN, RUN_ID, TEXT
+from fencepost.warehouse import across, findings, nightly
+from fencepost.warehouse.across import Tables
 from fencepost.warehouse.night_tables import (
     ADDED,
     NIGHT,
@@ -24,9 +26,23 @@ from fencepost.warehouse.night_tables import (
     schema_of,
 )
 from fencepost.warehouse.spark_session import shuffle_partitions
-from fencepost.warehouse.steps import STEPS
 from fencepost.warehouse.store import open_store, spark_name
 
+#: Every table that is computed over runs: its step from tables to a DataFrame. Pages and queries compute nothing
+#: themselves. A step returns as many rows as there are releases, nights, cells and findings, however many operations.
+STEPS: Final[Mapping[str, Callable[[Tables], DataFrame]]] = {
+    "zombie_episodes_by_version": across.zombie_episodes_by_version,
+    "anomaly_rates": across.anomaly_rates,
+    "guarantee_outcomes": across.guarantee_outcomes,
+    "recovery_by_fault": across.recovery_by_fault,
+    "availability_by_phase": across.availability_by_phase,
+    "latency_by_fault": across.latency_by_fault,
+    "finding_sightings": findings.sightings,
+    "finding_examples": findings.examples,
+    "night_runs": nightly.night_runs,
+    "night_matrix": nightly.night_matrix,
+    "night_trends": nightly.night_trends,
+}
 NAMES: Final = (*STORED, *STEPS, REBUILT_NAME)
 #: Up to so many runs, plans are interpreted and not adapted: compiling them costs more than their rows.
 _FEW_RUNS: Final = 50

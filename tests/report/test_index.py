@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.report import index
-from fencepost.harness.report.index import index_page
+from fencepost.warehouse import index
+from fencepost.warehouse.index import index_page
 
 HOSTILE = "</td><script>alert(1)</script>"
 

@@ -21,8 +21,7 @@ from pyspark.sql import SparkSession
 
 from fencepost.checkers import _core as native_core
 from fencepost.warehouse.adding import build
-from fencepost.warehouse.steps import STEPS
-from fencepost.warehouse.warehouse import Warehouse
+from fencepost.warehouse.warehouse import STEPS, Warehouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 

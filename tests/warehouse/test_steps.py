@@ -14,7 +14,7 @@ from fencepost.harness.results.columns import write_table
 from fencepost.warehouse.night_tables import STORED, schema_of
 from fencepost.warehouse.rebuild import rebuild
 from fencepost.warehouse.sources import sources_of
-from fencepost.warehouse.steps import STEPS
+from fencepost.warehouse.warehouse import STEPS
 
 pytestmark = pytest.mark.spark
 

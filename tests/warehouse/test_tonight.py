@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from fencepost.warehouse.pages.collect import overview
 from fencepost.warehouse.pages.site import pages
-from fencepost.warehouse.steps import STEPS
+from fencepost.warehouse.warehouse import STEPS
 from tests.warehouse.pages.test_pages import text_of
 from tests.warehouse.test_nightly import _TABLES, _add_run, _frames
 

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 from pyspark.sql import functions as F
 
 from fencepost.campaigns.gate.documents import PAGE as GATE_PAGE
+from fencepost.campaigns.gate.requirement import RequirementStatus
 from fencepost.campaigns.night.documents import PAGE as NIGHT_PAGE
 from fencepost.campaigns.night.night import GRAVITY
 from fencepost.campaigns.night.run_class import RunClass
-from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.findings.finding import findings_of, release_of
 from fencepost.harness.findings.known_issues import TrackedIssue
 from fencepost.harness.results import run_folder as store
@@ -21,34 +20,17 @@ from fencepost.warehouse.across import Tables
 from fencepost.warehouse.pages.known import covering, status_of
 from fencepost.warehouse.pages.shrunk import smallest
 from fencepost.warehouse.pages.values import (
-    CellRow,
-    Examples,
-    GateLine,
+    RUNS_TO_OPEN,
     GateValues,
     ListedFinding,
     MatrixCell,
     NightSummary,
     Overview,
     Row,
-    Square,
     SystemMatrix,
-    SystemTrend,
-    TrendNight,
     night_to_read,
 )
 
-#: The figures of the step `night_trends`, in the order of the page.
-FIGURES: Final = (
-    "throughput",
-    "recovery_s",
-    "new_leader_s",
-    "dual_s",
-    "unavailable_s",
-    "exposure",
-    "beyond_s",
-    "check_s",
-    "false_alarms",
-)
 #: A run may have a class that no night gives, such as `unknown` of a single run: it is as grave as these.
 _UNNAMED: Final = GRAVITY.index(RunClass.UNKNOWN_COVERAGE)
 
@@ -69,7 +51,7 @@ def overview(
     return Overview(
         nights=tuple(nights),
         shown=shown,
-        cells=cell_rows([row.asDict() for row in of_tonight.collect()]),
+        cells=cell_rows(row.asDict() for row in of_tonight.collect()),
         findings=listed(sightings, examples, names, issues, shown=shown, today=today, out=out),
         issues=tuple(status_of(issue, sightings, names, today) for issue in issues),
         matrix=matrices(_rows(tables, "night_matrix"), names, out),
@@ -124,20 +106,19 @@ def _gate(register: Row, requirements: Sequence[Row], out: Path) -> GateValues |
         candidate=register["candidate"],
         baseline=register["baseline"] or "",
         lines=tuple(
-            msgspec.convert(
-                {**row, "reports": [link for report in row["reports"] or () if (link := _link(folder / report, out))]},
-                GateLine,
-            )
+            {
+                **row,
+                "status": RequirementStatus(row["status"]),
+                "reports": [link for report in row["reports"] or () if (link := _link(folder / report, out))],
+            }
             for row in sorted(requirements, key=lambda row: row["number"])
         ),
     )
 
 
-def cell_rows(rows: Iterable[Row]) -> tuple[CellRow, ...]:
+def cell_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
     """The cells of a night; a canary that runs on every shard is shown for each of them."""
-    return tuple(
-        sorted((msgspec.convert(row, CellRow) for row in rows), key=lambda cell: (not cell.required, cell.name))
-    )
+    return tuple(sorted(rows, key=lambda row: (not row["required"], row["name"])))
 
 
 def listed(
@@ -165,11 +146,10 @@ def listed(
 def _runs_to_open(row: Row | None, out: Path) -> dict[str, Any]:
     if row is None:
         return {}
-    names = {name: row[name] for name in ("oldest", "newest", "clearest", "fastest")}
-    links = {folder: _link(Path(folder) / store.REPORT, out) for folder in names.values()}
+    links = {row[name]: _link(Path(row[name]) / store.REPORT, out) for name in RUNS_TO_OPEN}
     return {
         "shrunk": smallest(row["fingerprint"], row["searches"] or ()),
-        "examples": Examples(**names, faults=tuple(row["faults"] or ())),
+        "examples": row,
         "reports": {folder: link for folder, link in links.items() if link},
     }
 
@@ -200,50 +180,33 @@ def _matrix_cell(rows: Sequence[Row], order: Mapping[str, int], out: Path) -> Ma
         by_night.setdefault(row["night"], []).append(row)
     tested = [row["night"] for row in rows if row["runs"]]
     return MatrixCell(
-        squares={night: _square(night, own, out) for night, own in by_night.items()},
+        squares={night: _square(own, out) for night, own in by_night.items()},
         runs=sum(row["runs"] for row in rows),
         exposure=sum(row["exposure"] for row in rows),
         last_tested=max(tested, key=order.__getitem__, default=""),
     )
 
 
-def _square(night: str, rows: Sequence[Row], out: Path) -> Square:
+def _square(rows: Sequence[Row], out: Path) -> Row:
     # A canary says nothing about a system, unless nothing else ran there.
     own = [row for row in rows if not row["canary"]] or rows
     gravest = min(own, key=lambda row: _gravity(row["run_class"]))
-    return Square(
-        night=night,
-        run_class=gravest["run_class"],
-        canary=gravest["canary"],
-        is_calm=gravest["nemesis"] in ("", NONE),
-        runs=sum(row["runs"] for row in own),
-        exposure=sum(row["exposure"] for row in own),
-        report=_link(Path(gravest["folder"]) / store.REPORT, out) if gravest["folder"] else "",
-    )
+    counts = {name: sum(row[name] for row in own) for name in ("runs", "exposure")}
+    report = _link(Path(gravest["folder"]) / store.REPORT, out) if gravest["folder"] else ""
+    return {**gravest, **counts, "report": report}
 
 
 def _gravity(run_class: str) -> int:
     return GRAVITY.index(RunClass(run_class)) if run_class in list(RunClass) else _UNNAMED
 
 
-def system_trends(rows: Iterable[Row], nights: Sequence[str]) -> tuple[SystemTrend, ...]:
-    """The figures of each system and variant by night, oldest first."""
+def system_trends(rows: Iterable[Row], nights: Sequence[str]) -> dict[str, list[Row]]:
+    """The rows of each system and variant, oldest night first."""
     order = {night: number for number, night in enumerate(nights)}
     by_system: dict[str, list[Row]] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: order[row["night"]]):
         by_system.setdefault(row["system"] + (f" ({row['variant']})" if row["variant"] else ""), []).append(row)
-    return tuple(
-        SystemTrend(
-            system=system, nights=tuple(_trend_night(row) for row in sorted(own, key=lambda row: order[row["night"]]))
-        )
-        for system, own in sorted(by_system.items())
-    )
-
-
-def _trend_night(row: Row) -> TrendNight:
-    sets = {name: tuple(row[name] or ()) for name in ("versions", "commits", "machines", "cores")}
-    figures = {name: row[name] for name in FIGURES}
-    return TrendNight(night=row["night"], runs=row["runs"], figures=figures, controls=row["controls"], **sets)
+    return dict(sorted(by_system.items()))
 
 
 def _rows(tables: Tables, name: str) -> list[dict[str, Any]]:

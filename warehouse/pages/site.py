@@ -14,7 +14,7 @@ from fencepost.warehouse.pages import telling
 from fencepost.warehouse.pages.drawing import findability_curve
 from fencepost.warehouse.pages.tonight import gate_values, tonight_values
 from fencepost.warehouse.pages.trends import trends_values
-from fencepost.warehouse.pages.values import ListedFinding, Overview
+from fencepost.warehouse.pages.values import RUNS_TO_OPEN, ListedFinding, Overview
 
 PAGES: Final = (
     ("Tonight", "index.html"),
@@ -71,22 +71,15 @@ def _days(overview: Overview) -> dict[str, str]:
 
 
 def _finding_values(each: ListedFinding) -> dict[str, Any]:
-    examples = each.examples
+    values = {"each": each, "curve": findability_curve(each)}
+    if each.examples is None:
+        return values
+    fastest = typed_path(each.examples["fastest"])
     return {
-        "each": each,
-        "curve": findability_curve(each),
-        "runs": []
-        if examples is None
-        else [
-            ("oldest", examples.oldest),
-            ("newest", examples.newest),
-            ("clearest (fewest operations)", examples.clearest),
-            ("fastest (shortest plan)", examples.fastest),
-        ],
-        "shrink": "" if examples is None else command_line("shrink", typed_path(examples.fastest)),
-        "replay": ""
-        if examples is None
-        else command_line("replay", typed_path(examples.fastest), "--times", "10", "--until-invalid"),
+        **values,
+        "runs": [(why, each.examples[name]) for name, why in RUNS_TO_OPEN.items()],
+        "shrink": command_line("shrink", fastest),
+        "replay": command_line("replay", fastest, "--times", "10", "--until-invalid"),
     }
 
 

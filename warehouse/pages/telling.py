@@ -5,9 +5,10 @@ from typing import Final
 from fencepost.campaigns.night.run_class import RunClass
 from fencepost.campaigns.night.telling import SIGNS
 from fencepost.harness.base.quantities import counted
+from fencepost.harness.faults.schedule import NONE
 from fencepost.harness.findings.findability import FIXED_AT
 from fencepost.harness.findings.state import RARE_BELOW, FindingState
-from fencepost.warehouse.pages.values import ListedFinding, NightSummary, Square
+from fencepost.warehouse.pages.values import ListedFinding, NightSummary, Row
 
 #: A run that belongs to no campaign may be `unknown` for any reason.
 UNKNOWN: Final = "unknown"
@@ -36,24 +37,30 @@ def tone_of(run_class: str) -> str:
     return {RunClass.INVALID.value: "invalid", RunClass.NOT_RUN.value: "none"}.get(run_class, "unknown")
 
 
-def square_tone(square: Square) -> str:
+def square_tone(square: Row) -> str:
     """A canary that is invalid does what it is for; one that is valid turns its night red."""
-    if not square.canary:
-        calm = square.is_calm and square.run_class == RunClass.VALID
-        return "none" if calm else tone_of(square.run_class)
-    return {"invalid": "valid", "valid": "invalid"}.get(square.run_class, tone_of(square.run_class))
+    run_class = square["run_class"]
+    if not square["canary"]:
+        return "none" if _is_calm(square) and run_class == RunClass.VALID else tone_of(run_class)
+    return {"invalid": "valid", "valid": "invalid"}.get(run_class, tone_of(run_class))
 
 
-def square_sign(square: Square) -> str:
-    return CANARY_SIGN if square.canary and square.run_class == RunClass.INVALID else sign_of(square.run_class)
+def _is_calm(square: Row) -> bool:
+    return square["nemesis"] in ("", NONE)
 
 
-def square_text(square: Square) -> str:
+def square_sign(square: Row) -> str:
+    is_caught = square["canary"] and square["run_class"] == RunClass.INVALID
+    return CANARY_SIGN if is_caught else sign_of(square["run_class"])
+
+
+def square_text(square: Row) -> str:
     """The night in words: "nightly-3: invalid, 2 runs, tested 40 times"."""
-    which = "made to fail, " if square.canary else "no faults, " if square.is_calm else ""
-    if not square.runs:
-        return f"{square.night}: {which}{square.run_class}, no run"
-    return f"{square.night}: {which}{square.run_class}, {counted(square.runs, 'run')}, tested {square.exposure} times"
+    which = "made to fail, " if square["canary"] else "no faults, " if _is_calm(square) else ""
+    text = f"{square['night']}: {which}{square['run_class']}"
+    if not square["runs"]:
+        return f"{text}, no run"
+    return f"{text}, {counted(square['runs'], 'run')}, tested {square['exposure']} times"
 
 
 def state_tone(state: str) -> str:

@@ -9,7 +9,7 @@ from fencepost.harness.findings.state import FindingState
 from fencepost.harness.report.words import SIGNS
 from fencepost.harness.verdict import Validity
 from fencepost.warehouse.pages.telling import KNOWN, expected_text, night_text, night_tone
-from fencepost.warehouse.pages.values import CellRow, ListedFinding, NightSummary, Overview
+from fencepost.warehouse.pages.values import ListedFinding, NightSummary, Overview, Row
 
 _GROUPS: Final = (
     (FindingState.NEW.value, "not seen before the night that showed it first"),
@@ -28,7 +28,7 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
     night = overview.tonight
     tone = _tone(overview)
     recent = [each for each in overview.findings if _is_recent(each, overview)]
-    cells = [cell for cell in overview.cells if not cell.canary]
+    cells = [cell for cell in overview.cells if not cell["canary"]]
     groups = [(state, about, [each for each in recent if each.state == state]) for state, about in _GROUPS]
     return {
         "night": night,
@@ -41,8 +41,8 @@ def tonight_values(overview: Overview) -> dict[str, Any]:
         "reasons": _reasons(overview),
         "groups": [group for group in groups if group[2]],
         "absent": [state for state, _, rows in groups if not rows],
-        "canaries": [_canary(cell) for cell in overview.cells if cell.canary],
-        "holes": [cell for cell in cells if cell.run_class not in _JUDGED],
+        "canaries": [_canary(cell) for cell in overview.cells if cell["canary"]],
+        "holes": [cell for cell in cells if cell["run_class"] not in _JUDGED],
         "issues": overview.issues,
         "ids": {each.finding.id for each in overview.findings},
         "nights": [
@@ -133,16 +133,16 @@ def _reasons(overview: Overview) -> list[tuple[str, str]]:
     return [*expired, *own, *missed, *((f"{name} was seen, and no issue covers it", page) for name, page in shown)]
 
 
-def _canary(cell: CellRow) -> tuple[CellRow, str, str]:
+def _canary(cell: Row) -> tuple[Row, str, str]:
     """A canary with its tone and its outcome in words."""
-    caught = cell.run_class == RunClass.INVALID if cell.caught is None else cell.caught
-    if caught:
+    run_class = cell["run_class"]
+    if run_class == RunClass.INVALID if cell["caught"] is None else cell["caught"]:
         return cell, "valid", "✓ caught"
-    if cell.run_class == RunClass.NOT_RUN:
+    if run_class == RunClass.NOT_RUN:
         return cell, "none", "· not run"
-    if cell.run_class == RunClass.VALID:
+    if run_class == RunClass.VALID:
         return cell, "invalid", "✗ passed: this night could not have seen anything"
-    return cell, "invalid", f"✗ {cell.run_class}: its anomaly did not show"
+    return cell, "invalid", f"✗ {run_class}: its anomaly did not show"
 
 
 #: Links to runs of one requirement; more of them stand on the gate's own page.

@@ -1,5 +1,6 @@
 """The page Trends: figures of each system by night, with what changed around them, and change points."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from fencepost.harness.findings.change_points import ALPHA, SIDE_MIN, ChangePoin
 from fencepost.harness.findings.rate import Rate
 from fencepost.warehouse.pages.drawing import figure_over_nights
 from fencepost.warehouse.pages.telling import figure, percent
-from fencepost.warehouse.pages.values import Overview, SystemTrend, TrendNight
+from fencepost.warehouse.pages.values import Overview, Row
 
 FALSE_ALARMS: Final = "false_alarms"
 
@@ -47,11 +48,9 @@ _MARKS: Final = (
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure of one system, drawn."""
+    """One figure of one system, drawn; `note` says what it is."""
 
-    key: str
-    title: str
-    unit: str
+    figure: FigureName
     note: str
     svg: Markup
     changes: tuple[str, ...]
@@ -59,94 +58,91 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 def trends_values(overview: Overview) -> dict[str, Any]:
     """What the template shows. Change points share one chance of a false alarm over all series of the page."""
-    tested = [
-        (trend.system, name.key)
-        for trend in overview.trends
+    series = [
+        (system, name.key)
+        for system, rows in overview.trends.items()
         for name in FIGURE_NAMES
-        if len(_measured(trend, name.key)) >= 2 * SIDE_MIN
+        if len(_measured(rows, name.key)) >= 2 * SIDE_MIN
     ]
     days = {night.night: night.day for night in overview.nights}
     pages = {night.night: night.page for night in overview.nights}
-    alpha = ALPHA / max(len(tested), 1)
+    alpha = ALPHA / max(len(series), 1)
     return {
         "systems": [
-            (trend, [_panel(trend, name, alpha, days, pages) for name in FIGURE_NAMES], _mark_lines(trend))
-            for trend in overview.trends
+            (system, rows, [_panel(rows, name, alpha, days, pages) for name in FIGURE_NAMES], _mark_lines(rows))
+            for system, rows in overview.trends.items()
         ],
-        "series": len(tested),
+        "series": len(series),
         "alpha_percent": f"{100 * ALPHA:.0f}",
         "pages_of_nights": pages,
     }
 
 
-def _measured(trend: SystemTrend, key: str) -> list[tuple[int, float]]:
+def _measured(rows: Sequence[Row], key: str) -> list[tuple[int, float]]:
     """The nights by number that have the figure."""
-    values = [(number, night.figures.get(key)) for number, night in enumerate(trend.nights)]
-    return [(number, value) for number, value in values if value is not None]
+    return [(number, row[key]) for number, row in enumerate(rows) if row[key] is not None]
 
 
 def _panel(
-    trend: SystemTrend, name: FigureName, alpha: float, days: Mapping[str, str], pages: Mapping[str, str]
+    rows: Sequence[Row], name: FigureName, alpha: float, days: Mapping[str, str], pages: Mapping[str, str]
 ) -> Panel:
-    measured = _measured(trend, name.key)
+    measured = _measured(rows, name.key)
     points = change_points([value for _, value in measured], alpha)
     numbers = [measured[point.index][0] for point in points]
     return Panel(
-        key=name.key,
-        title=name.title,
-        unit=name.unit,
-        note=_pooled(trend) if name.key == FALSE_ALARMS else name.note,
+        figure=name,
+        note=_pooled(rows) if name.key == FALSE_ALARMS else name.note,
         svg=figure_over_nights(
             name.title,
-            [days.get(night.night, night.night) for night in trend.nights],
-            [night.figures.get(name.key) for night in trend.nights],
-            {number: "".join(letters) for number, letters in _marks(trend.nights)},
+            [days.get(row["night"], row["night"]) for row in rows],
+            [row[name.key] for row in rows],
+            {number: "".join(letters) for number, letters in _marks(rows)},
             numbers,
-            [pages.get(night.night, "") for night in trend.nights],
+            [pages.get(row["night"], "") for row in rows],
         ),
-        changes=tuple(_change_text(point, trend.nights[number]) for point, number in zip(points, numbers, strict=True)),
+        changes=tuple(
+            _change_text(point, rows[number]["night"]) for point, number in zip(points, numbers, strict=True)
+        ),
     )
 
 
-def _pooled(trend: SystemTrend) -> str:
+def _pooled(rows: Sequence[Row]) -> str:
     """False alarms over all nights, of the runs of controls."""
-    controls = sum(night.controls for night in trend.nights)
+    controls = sum(row["controls"] for row in rows)
     if not controls:
         return "no cell with control = true ran, so nobody knows"
-    alarms = sum(round(night.figures.get(FALSE_ALARMS) or 0) for night in trend.nights)
+    alarms = sum(round(row[FALSE_ALARMS] or 0) for row in rows)
     return f"{Rate(alarms, controls)}: runs of controls that were invalid, over all nights"
 
 
-def _change_text(point: ChangePoint, night: TrendNight) -> str:
+def _change_text(point: ChangePoint, night: str) -> str:
     return (
-        f"from {night.night} on {figure(point.after)} instead of {figure(point.before)} "
+        f"from {night} on {figure(point.after)} instead of {figure(point.before)} "
         f"(medians; by chance in {percent(point.chance)} of cases)"
     )
 
 
-def _marks(nights: Sequence[TrendNight]) -> list[tuple[int, list[str]]]:
+def _marks(rows: Sequence[Row]) -> list[tuple[int, list[str]]]:
     """The nights by number in which something was another than the night before, with its letters."""
     marks = []
-    for number in range(1, len(nights)):
-        letters = [letter for letter, field, _ in _MARKS if _differs(nights[number - 1], nights[number], field)]
+    for number, (before, after) in enumerate(itertools.pairwise(rows), 1):
+        letters = [letter for letter, field, _ in _MARKS if _differs(before, after, field)]
         if letters:
             marks.append((number, letters))
     return marks
 
 
-def _mark_lines(trend: SystemTrend) -> list[str]:
+def _mark_lines(rows: Sequence[Row]) -> list[str]:
     """Each mark in words: "V 2026-11-21: release 3.9.5 instead of 3.9.4"."""
     lines = []
-    for number in range(1, len(trend.nights)):
-        before, after = trend.nights[number - 1], trend.nights[number]
+    for before, after in itertools.pairwise(rows):
         for letter, field, noun in _MARKS:
             if _differs(before, after, field):
-                new, old = (", ".join(text[:_TEXT_MAX] for text in getattr(night, field)) for night in (after, before))
-                lines.append(f"{letter} {after.night}: {noun} {new} instead of {old}")
+                new, old = (", ".join(text[:_TEXT_MAX] for text in row[field]) for row in (after, before))
+                lines.append(f"{letter} {after['night']}: {noun} {new} instead of {old}")
     return lines
 
 
-def _differs(before: TrendNight, after: TrendNight, field: str) -> bool:
+def _differs(before: Row, after: Row, field: str) -> bool:
     """Whether both are known, and differ."""
-    old, new = getattr(before, field), getattr(after, field)
-    return bool(old and new and old != new)
+    return bool(before[field] and after[field] and before[field] != after[field])

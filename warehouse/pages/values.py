@@ -1,11 +1,10 @@
 """What the pages over all nights show, as values: `collect` reads them from a warehouse, the pages render them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from fencepost.campaigns.gate.requirement import RequirementStatus
 from fencepost.harness.findings.findability import clean_runs_to_call_fixed
 from fencepost.harness.findings.finding import RecurringFinding
 from fencepost.harness.findings.known_issues import TrackedIssue
@@ -13,6 +12,13 @@ from fencepost.warehouse.pages.known import IssueStatus
 from fencepost.warehouse.pages.shrunk import ShrunkPlan
 
 Row = Mapping[str, Any]
+#: Columns of `finding_examples` that name a run, each with why it is one to open.
+RUNS_TO_OPEN: Final = {
+    "oldest": "oldest",
+    "newest": "newest",
+    "clearest": "clearest (fewest operations)",
+    "fastest": "fastest (shortest plan)",
+}
 
 
 class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,57 +53,24 @@ class NightSummary(msgspec.Struct, frozen=True, kw_only=True):
         return self.exit_code is not None and self.gate is None
 
 
-class GateLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A requirement of a gate; `reports` are links to the pages of its runs."""
-
-    kind: str
-    name: str
-    need: str
-    status: RequirementStatus
-    reason: str
-    runs: int = 0
-    reports: tuple[str, ...] = ()
-
-
 class GateValues(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gate was about, and what its policy required."""
+    """What a gate was about, and the rows of what its policy required, each with links to the pages of its runs."""
 
     policy: str
     candidate: str
     baseline: str = ""
-    lines: tuple[GateLine, ...] = ()
-
-
-class CellRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of the latest night, as its register has it; `caught` is None where nobody recorded it."""
-
-    name: str
-    run_class: str
-    reason: str = ""
-    required: bool = False
-    canary: bool = False
-    caught: bool | None = None
-
-
-class Examples(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs to open, by folder; and the kinds of faults that took hold in the runs that showed the finding."""
-
-    oldest: str
-    newest: str
-    clearest: str
-    fastest: str
-    faults: tuple[str, ...] = ()
+    lines: tuple[Row, ...] = ()
 
 
 class ListedFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding with the known issues that cover it, and with runs to open.
+    """A finding with the known issues that cover it, and its row of `finding_examples`, with runs to open by folder.
 
     `reports` are links to the pages of those runs, by folder; a run whose page is not there has none.
     """
 
     finding: RecurringFinding
     issues: tuple[TrackedIssue, ...] = ()
-    examples: Examples | None = None
+    examples: Row | None = None
     shrunk: ShrunkPlan | None = None
     reports: Mapping[str, str] = {}
 
@@ -119,25 +92,13 @@ class ListedFinding(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.clean_runs_needed - self.finding.standing.clean_runs)
 
 
-class Square(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of the matrix in one night: the gravest class of its runs, and how often it was tested.
+class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload and set of faults on one release: counts over all nights, and a square for each that has one.
 
-    `canary`: they were made to fail. `is_calm`: they had no fault.
+    A square is the row of the gravest class of that night, with the counts of all its runs and a link to a report.
     """
 
-    night: str
-    run_class: str
-    canary: bool = False
-    is_calm: bool = False
-    runs: int = 0
-    exposure: int = 0
-    report: str = ""
-
-
-class MatrixCell(msgspec.Struct, frozen=True, kw_only=True):
-    """One workload and set of faults on one release: a square for each night that has one; counts over all nights."""
-
-    squares: Mapping[str, Square]
+    squares: Mapping[str, Row]
     runs: int
     exposure: int
     last_tested: str
@@ -152,39 +113,19 @@ class SystemMatrix(msgspec.Struct, frozen=True, kw_only=True):
     cells: Mapping[tuple[str, str, str], MatrixCell]
 
 
-class TrendNight(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of one system in one night, by name (None: not measured), and what was the same or not around it.
-
-    `controls` are runs of what is known to be right.
-    """
-
-    night: str
-    runs: int
-    figures: Mapping[str, float | None]
-    controls: int = 0
-    versions: tuple[str, ...] = ()
-    commits: tuple[str, ...] = ()
-    machines: tuple[str, ...] = ()
-    cores: tuple[str, ...] = ()
-
-
-class SystemTrend(msgspec.Struct, frozen=True, kw_only=True):
-    """The nights of one system, oldest first."""
-
-    system: str
-    nights: tuple[TrendNight, ...]
-
-
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the pages show. `nights` are all nights, oldest first; `shown` of them stand as squares."""
+    """Everything that the pages show. `nights` are all nights, oldest first; `shown` of them stand as squares.
+
+    `cells` are rows of the latest night, `trends` the rows of `night_trends` by system and variant, oldest first.
+    """
 
     nights: tuple[NightSummary, ...] = ()
     shown: int = 14
-    cells: tuple[CellRow, ...] = ()
+    cells: tuple[Row, ...] = ()
     findings: tuple[ListedFinding, ...] = ()
     issues: tuple[IssueStatus, ...] = ()
     matrix: tuple[SystemMatrix, ...] = ()
-    trends: tuple[SystemTrend, ...] = ()
+    trends: Mapping[str, Sequence[Row]] = {}
 
     @property
     def tonight(self) -> NightSummary | None:

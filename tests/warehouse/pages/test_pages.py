@@ -288,7 +288,7 @@ def test_options_and_own_builds_are_rows_of_their_own() -> None:
     rows = [{**row, "variant": name, "run_class": run_class} for name, run_class in variants.items()]
     (matrix,) = matrices(rows, NIGHTS, OUT)
     assert matrix.versions == ("1", "1 (defect=x)", "1 (own build)")
-    assert [cell.squares[NIGHTS[0]].run_class for cell in matrix.cells.values()] == list(variants.values())
+    assert [cell.squares[NIGHTS[0]]["run_class"] for cell in matrix.cells.values()] == list(variants.values())
 
 
 def test_one_clean_run_is_no_clean_runs() -> None:
