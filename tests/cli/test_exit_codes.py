@@ -119,7 +119,7 @@ def test_every_command_has_its_lines() -> None:
 
 
 @given(st.sampled_from(sorted(LINES)), st.sampled_from(STREAMS))
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 def test_streams_change_the_code_of_no_command(words: tuple[str, ...], streams: str) -> None:
     code, said = _ended(command(*words), streams)
     assert (code, "Traceback" in said) == (LINES[words], False), said

@@ -81,6 +81,8 @@ def test_every_rule_fires_in_some_history() -> None:
                 verdict = judged(model, drawn(twin, str(seed), 12, bent=True))
                 fired[verdict.checker] |= set(verdict.anomalies)
                 rules[verdict.checker] = {rule.name for rule in verdict.rules}
+                if rules[verdict.checker] - fired[verdict.checker] == {NON_LINEARIZABLE}:
+                    break
     assert {name: own - fired[name] for name, own in rules.items()} == {name: {NON_LINEARIZABLE} for name in rules}
 
 
