@@ -1,6 +1,6 @@
 """`fencepost run`: a plan by flags, by a file or both, once or several times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,100 +30,60 @@ RUN_GROUPS: Final = {
 }
 
 
+#: The flags of a plan: how their values are written, and what they are.
+_PLAN_FLAGS: Final[Mapping[str, tuple[str | None, str]]] = {
+    "--system": ("NAME", f"The system to test: {', '.join(registry.SYSTEMS)}."),
+    "--version": (
+        "RELEASE|PATH",
+        "A release (`fencepost list systems NAME` has them), or the path of your own build. Default: the system's "
+        "usual release.",
+    ),
+    "--workload": ("NAME", f"What clients do: {', '.join(registry.WORKLOADS)}."),
+    "--nodes": (None, "Number of nodes; most systems take 3 or 5. Default 3."),
+    "--runtime": ("NAME", f"Where the nodes live: {', '.join(registry.RUNTIMES)}. Default lab."),
+    "--image": ("IMAGE", "With --runtime containers: your own image of the server."),
+    "--limited-data/--no-limited-data": (
+        None,
+        "With --runtime containers: limit the size of data directories. Default: no.",
+    ),
+    "--nemesis": (
+        "FAULTS",
+        "FAULT[:TARGET][:OPTION=VALUE]...; `A,B` take turns, `A+B` act at the same time, `all` is a mixture, `none` is "
+        "no fault. `fencepost list faults` explains each. There is no default.",
+    ),
+    "--schedule": (None, "Instead of --nemesis: a run's schedule.jsonl, whose faults are repeated at their times."),
+    "--quorum": ("any|keep", "keep: skip faults that would leave no quorum. Default any."),
+    "--quiet": ("DURATION", "Time without a fault between two faults. Default 4s."),
+    "--time-limit": (
+        "DURATION",
+        "Length of the main phase, at least 100ms; operations in flight may end later. Default 30s, or as long as a "
+        "fault needs: 100s with migrate.",
+    ),
+    "--watch": ("DURATION", "How long nodes are observed after the last fault ended. Default: what the system needs."),
+    "--op-timeout": ("DURATION", "How long a client waits for one operation. Default 12s."),
+    "--deadline": ("DURATION", "Limit for the whole command, report included; at least 15s. Default: none."),
+    "--reads": ("MODE", "How clients read, such as strong or sync; `fencepost list systems NAME` has the modes."),
+    "--fencing": ("on|off", "Workload lock: whether writes carry a fencing token."),
+    "-o --option": ("NAME=VALUE", "An option of the workload; `fencepost list workloads NAME` has them."),
+    "-O --system-option": ("NAME=VALUE", "An option of the system; `fencepost list systems NAME` has them."),
+    "--set settings": ("SYSTEM.KEY=VALUE", "A setting of the server, by its own name: etcd.snapshot-count=100."),
+    "--require": (
+        "GUARANTEE",
+        "A guarantee that must hold for the run to be valid, beside those that the system promises.",
+    ),
+    "--keep-data/--no-keep-data": (None, "Keep the nodes' data even if the run is valid. Default: only if it is not."),
+}
+_REPEATED: Final = ("-o --option", "-O --system-option", "--set settings", "--require")
+_TYPES: Final[Mapping[str, Any]] = {"--nodes": int, "--schedule": PathValue()}
+
+
 def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the flags of a plan to a command."""
-    flags = [
-        click.option("--system", metavar="NAME", help=f"The system to test: {', '.join(registry.SYSTEMS)}."),
-        click.option(
-            "--version",
-            metavar="RELEASE|PATH",
-            help="A release (`fencepost list systems NAME` has them), or the path of your own build. Default: the "
-            "system's usual release.",
-        ),
-        click.option("--workload", metavar="NAME", help=f"What clients do: {', '.join(registry.WORKLOADS)}."),
-        click.option("--nodes", type=int, help="Number of nodes; most systems take 3 or 5. Default 3."),
-        click.option(
-            "--runtime", metavar="NAME", help=f"Where the nodes live: {', '.join(registry.RUNTIMES)}. Default lab."
-        ),
-        click.option("--image", metavar="IMAGE", help="With --runtime containers: your own image of the server."),
-        click.option(
-            "--limited-data/--no-limited-data",
-            default=None,
-            help="With --runtime containers: limit the size of data directories. Default: no.",
-        ),
-        click.option(
-            "--nemesis",
-            metavar="FAULTS",
-            help="FAULT[:TARGET][:OPTION=VALUE]...; `A,B` take turns, `A+B` act at the same time, `all` is a mixture, "
-            "`none` is no fault. `fencepost list faults` explains each. There is no default.",
-        ),
-        click.option(
-            "--schedule",
-            type=PathValue(),
-            help="Instead of --nemesis: a run's schedule.jsonl, whose faults are repeated at their times.",
-        ),
-        click.option("--quorum", metavar="any|keep", help="keep: skip faults that would leave no quorum. Default any."),
-        click.option("--quiet", metavar="DURATION", help="Time without a fault between two faults. Default 4s."),
-        click.option(
-            "--time-limit",
-            metavar="DURATION",
-            help="Length of the main phase, at least 100ms; operations in flight may end later. Default 30s, or as "
-            "long as a fault needs: 100s with migrate.",
-        ),
-        click.option(
-            "--watch",
-            metavar="DURATION",
-            help="How long nodes are observed after the last fault ended. Default: what the system needs.",
-        ),
-        click.option(
-            "--op-timeout", metavar="DURATION", help="How long a client waits for one operation. Default 12s."
-        ),
-        click.option(
-            "--deadline",
-            metavar="DURATION",
-            help="Limit for the whole command, report included; at least 15s. Default: none.",
-        ),
-        click.option(
-            "--reads",
-            metavar="MODE",
-            help="How clients read, such as strong or sync; `fencepost list systems NAME` has the modes.",
-        ),
-        click.option("--fencing", metavar="on|off", help="Workload lock: whether writes carry a fencing token."),
-        click.option(
-            "-o",
-            "--option",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="An option of the workload; `fencepost list workloads NAME` has them. May be repeated.",
-        ),
-        click.option(
-            "-O",
-            "--system-option",
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="An option of the system; `fencepost list systems NAME` has them. May be repeated.",
-        ),
-        click.option(
-            "--set",
-            "settings",
-            multiple=True,
-            metavar="SYSTEM.KEY=VALUE",
-            help="A setting of the server, by its own name: etcd.snapshot-count=100. May be repeated.",
-        ),
-        click.option(
-            "--require",
-            multiple=True,
-            metavar="GUARANTEE",
-            help="A guarantee that must hold for the run to be valid, beside those that the system promises. May be "
-            "repeated.",
-        ),
-        click.option(
-            "--keep-data/--no-keep-data",
-            default=None,
-            help="Keep the nodes' data even if the run is valid. Default: only if it is not.",
-        ),
-    ]
-    for flag in reversed(flags):
+    for names, (metavar, about) in reversed([*_PLAN_FLAGS.items()]):
+        if names in _REPEATED:
+            flag = click.option(*names.split(), multiple=True, metavar=metavar, help=f"{about} May be repeated.")
+        else:
+            flag = click.option(*names.split(), type=_TYPES.get(names), default=None, metavar=metavar, help=about)
         command = flag(command)
     return command
 
