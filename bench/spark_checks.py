@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Final
 
 from bench.figure import Figure, peak_mb
-from fencepost.checkers.tables.operations import Operations
+from fencepost.harness.interchange.formats.recognise import read_foreign
+from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from fencepost.warehouse.spark_session import SparkHandle
-from tests.checkers.tables.operations_tables import generate
+from tests.interchange.tables.operations_tables import generate
 
 OPERATIONS: Final = 10_000_000
 KEYS: Final = 200_000
@@ -96,7 +97,8 @@ def _child(path: Path, warming: Path, engine: str, operations: int) -> dict[str,
 
 def _native(path: Path) -> dict[str, float]:
     began, spent = time.perf_counter(), time.process_time()
-    _must_be_valid(Operations(path).check(_FACTS))
+    (verdict,) = judge_foreign(read_foreign(path), str(path)).verdicts
+    _must_be_valid(verdict)
     return {
         "wall_s": time.perf_counter() - began,
         "cpu_s": time.process_time() - spent,

@@ -18,13 +18,11 @@ from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from fencepost.checkers.tables.operations import COLUMNS, BadRow, Operations, judged, key_number, rows_of
 from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, conclude, no_chance, one_of_each_first, too_few
 from fencepost.harness.base.errors import HarnessError, MalformedHistory
 from fencepost.harness.history import OpEvent, broken_rule
@@ -37,10 +35,11 @@ from fencepost.harness.interchange.formats.imported import (
     json_text,
     operations_of,
 )
+from fencepost.harness.interchange.formats.tables import COLUMNS, BadRow, checked, imported_operations
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.results.columns import check_parquet, to_events
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, Witness, in_words, without_rows
-from fencepost.harness.verdict.figures import ENGINE, Traced
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict, in_words, without_rows
+from fencepost.harness.verdict.figures import Traced
 from fencepost.warehouse.spark_session import SparkHandle
 
 #: The rows of one share: they are sorted and judged in a second or two, in a few hundred megabytes.
@@ -88,20 +87,27 @@ def _reason(lines: list[str]) -> str:
 
 
 def check(spark: SparkSession, path: Path, holds: str, facts: Facts) -> Verdict:
-    """Judge what `path` holds, "operations" or a "history" of the model `facts.workload`; executors must reach it."""
+    """Judge what `path` holds, "operations" or a history ("parquet") of the model `facts.workload`.
+
+    Executors must reach the path.
+    """
     own = spark.newSession()
     own.conf.set("spark.sql.adaptive.enabled", "false")
     rows = own.read.parquet(str(path.resolve()))
     if holds == "operations":
-        count = Operations(path).count()
-        table = rows.select(*COLUMNS)
-        judge_share: Callable[[Any], _Share] = partial(judge_rows, facts)
+        try:
+            checked(holds, rows.limit(0).toArrow())
+        except MalformedHistory as error:
+            raise MalformedHistory(f"{path}: {error.message}", hint=error.hint) from None
+        table = rows.select(*COLUMNS.names)
+        judge_share: Callable[[Any], _Share] = partial(judge_rows, str(path))
     else:
         check_parquet(path)
-        count = pq.read_metadata(path).num_rows
         table = rows.where(F.col("kind") == "op").select(*_OF_EVENTS)
-        by_processes(table, count, str(path))
         judge_share = partial(judge_events, facts.workload, str(path))
+    count = table.count()
+    if holds != "operations":
+        by_processes(table, count, str(path))
     shares = by_shares(table, F.col("key"), count, judge_share)
     whole = shares or [judge_share(table.limit(0).toArrow())]
     _refuse_broken(whole, str(path))
@@ -121,10 +127,12 @@ def by_shares(table: DataFrame, column: Column, rows: int, judge_share: Callable
     return [msgspec.json.decode(row["share"], type=_Share) for row in judged_shares]
 
 
-def judge_rows(facts: Facts, share: Any) -> _Share:
+def judge_rows(source: str, share: Any) -> _Share:
     """Judge a share of a table of operations, in an executor's Python."""
     try:
-        return _share_of(judged(rows_of(share), facts))
+        imported = imported_operations(checked("operations", share), source)
+        (verdict,) = judge_foreign(imported, source).verdicts
+        return _share_of(verdict)
     except BadRow as bad:
         return _Share(broken=bad.message, hint=bad.hint, place=bad.place)
     except MalformedHistory as error:
@@ -195,7 +203,7 @@ def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
     # As on one machine: by rule, and those of no rule with the first.
     turn = {rule.name: i for i, rule in enumerate(rules)}
     witnesses = [witness for verdict in verdicts for witness in verdict.witnesses]
-    witnesses.sort(key=lambda witness: (turn.get(witness.anomaly, 0), *_place(witness)))
+    witnesses.sort(key=lambda witness: (turn.get(witness.anomaly, 0), witness.from_ns))
     untested = too_few(exposure, first.exposure_of, facts) or no_chance(rules, facts)
     validity, reason, cause = conclude(
         broken=f"{in_words(anomalies)} on {total['keys']} keys{more}" if anomalies else "",
@@ -213,7 +221,7 @@ def added(verdicts: Sequence[Verdict], facts: Facts) -> Verdict:
         witnesses=tuple(one_of_each_first(witnesses)[:WITNESSES_MAX]),
         figures={
             **total,
-            ENGINE: "spark",
+            "engine": "spark",
             "shares": len(verdicts),
             **{n: v for n, v in figures[0].items() if n.startswith("core_")},
         },
@@ -234,8 +242,3 @@ def _rule(parts: Sequence[Rule]) -> Rule:
     """One rule over all shares; it lacks something where it had no chance in any of them."""
     chances = sum(part.chances for part in parts)
     return msgspec.structs.replace(parts[0], chances=chances, lacks="" if chances else parts[0].lacks)
-
-
-def _place(witness: Witness) -> tuple[int, int]:
-    """Witnesses of a table stand in the order of its keys, those of a history in that of their events."""
-    return (key_number(witness.key) if witness.key and not witness.events else 0, witness.from_ns)

@@ -7,7 +7,7 @@ budget is spent on a key the answer for that key is unknown, never valid.
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -75,11 +75,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: near-linear for values that were written once; exponential in c at worst.
     Source: Herlihy & Wing (1990) for locality; Wing & Gong (1993); Lowe (2017); Gibbons & Korach (1997).
     """
-    return [judged(encode(history.operations, CAS_REGISTER), lambda _: history.operations, facts)]
+    return [_judged(encode(history.operations, CAS_REGISTER), history, facts)]
 
 
-def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable[Operation]], facts: Facts) -> Verdict:
-    """Judge encoded operations, as `check` says; `operations_of` returns at least those of these keys, in order."""
+def _judged(columns: Columns, history: History, facts: Facts) -> Verdict:
     if not columns.operations:
         nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
         return verdict(facts, *sorted_out((), dict.fromkeys((*_OF_READS, *_OF_SWAPS, *_OF_ANY), 0)), doubt=nothing)
@@ -88,7 +87,7 @@ def judged(columns: Columns, operations_of: Callable[[set[str | None]], Iterable
     wall_ms = round((time.monotonic() - started) * 1000, 3)
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    subhistories = _subhistories(operations_of, {columns.keys[result.key] for result in invalid})
+    subhistories = _subhistories(history, {columns.keys[result.key] for result in invalid})
     findings = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
     places = exposed(columns)
@@ -175,15 +174,12 @@ def not_finished(ends: Sequence[tuple[str | None, str]], of: int) -> Doubt | Non
     return stopped([stop for stop, _ in ends], why)
 
 
-def _subhistories(
-    operations_of: Callable[[set[str | None]], Iterable[Operation]], keys: set[str | None]
-) -> dict[str | None, list[Operation]]:
+def _subhistories(history: History, keys: set[str | None]) -> dict[str | None, list[Operation]]:
     """All register operations of these keys, those that failed too."""
     subhistories: dict[str | None, list[Operation]] = {key: [] for key in keys}
-    if subhistories:
-        for op in operations_of(keys):
-            if op.key in subhistories and op.f in CAS_REGISTER.functions:
-                subhistories[op.key].append(op)
+    for op in history.operations if keys else ():
+        if op.key in keys and op.f in CAS_REGISTER.functions:
+            subhistories[op.key].append(op)
     return subhistories
 
 

@@ -45,8 +45,7 @@ NIL: Final = -(2**63)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionColumns:
-    """The table above. `rows` names each transaction as a person finds it again: (invocation, completion or -1), event
-    indexes of the source; empty: the row's own number serves."""
+    """The table above."""
 
     process: Column
     outcome: Column
@@ -60,7 +59,6 @@ class TransactionColumns:
     elements: Column = field(default_factory=lambda: np.zeros(0, np.int64))
     keys: Sequence[object] = ()
     names: Mapping[int, object] = field(default_factory=dict)
-    rows: Sequence[tuple[int, int]] = ()
 
     def __len__(self) -> int:
         return len(self.process)

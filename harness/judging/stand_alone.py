@@ -15,10 +15,13 @@ from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
 from fencepost.harness.judging.judgement import Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, SearchBudget, Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import plain_verdict
 
 _TEXT_MAX: Final = 200
+#: What the budget has for each operation, where that is more than the usual one.
+_STEPS_PER_OPERATION: Final = 100
+_WALL_S_PER_OPERATION: Final = 60e-6
 _EVENT: Final = re.compile(r"\bevent (\d+)\b")
 #: A moment of a history whose times are the numbers of its events.
 _MOMENT: Final = re.compile(r"\bat (\d+) ns\b")
@@ -59,6 +62,7 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
         return _empty(imported, consistency)
     family = judged(imported.family, source)
     facts = _facts(_guarantee(imported, source, consistency), family.name, family.parameter)
+    facts = msgspec.structs.replace(facts, budget=_budget(len(operations)))
     try:
         is_held = family.model is not None or (family.is_users and family.name in registry.MODELS)
         named = registry.checker(family.checker) if not is_held else None
@@ -76,6 +80,16 @@ def judge_foreign(imported: Imported, source: str, consistency: str | None = Non
         )
         verdicts = [doubt]
     return conclude(imported.history, facts, tuple(_in_file(verdict, imported) for verdict in verdicts))
+
+
+def _budget(operations: int) -> SearchBudget:
+    """Return the usual budget, or more for a long history: files grow without bound."""
+    usual = SearchBudget()
+    return SearchBudget(
+        steps=max(usual.steps, _STEPS_PER_OPERATION * operations),
+        memory_bytes=usual.memory_bytes,
+        wall_s=max(usual.wall_s, _WALL_S_PER_OPERATION * operations),
+    )
 
 
 def _guarantee(imported: Imported, source: str, consistency: str | None) -> str:
@@ -107,6 +121,7 @@ def _in_file(verdict: Verdict, imported: Imported) -> Verdict:
     history, in_file = imported.history, imported.history.in_file
     answers = {op.invoke_index: op for op in history.operations if op.type is Outcome.OK}
     has_times = any(op.invoked_ns != op.invoke_index for op in history.operations)
+    number = {op.invoke_index: number for number, op in history.transactions.items()}
 
     def with_answer(witness: Witness) -> Witness:
         if not has_times:
@@ -114,6 +129,9 @@ def _in_file(verdict: Verdict, imported: Imported) -> Verdict:
             witness = msgspec.structs.replace(witness, steps=steps)
         if witness.anomaly in _OF_NOBODY and not imported.has_initial:
             witness = msgspec.structs.replace(witness, steps=(*witness.steps, _WAS_THERE))
+        if imported.form == "transactions" and in_file is not None and witness.proof is not None:
+            named = [f"T{number[row]} is {in_file.place(row)}" for row in witness.proof.rows]
+            return msgspec.structs.replace(witness, steps=(*witness.steps, f"In the table {', '.join(named)}."))
         match = _EVENT.search(witness.steps[0]) if witness.steps else None
         op = answers.get(int(match[1])) if match else None
         if op is None or op.complete_index is None or in_file is None:

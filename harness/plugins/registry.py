@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from fencepost.harness.contract.system import System
     from fencepost.harness.faults.kind import FaultKind
     from fencepost.harness.runtime.provider import Provider
-    from fencepost.harness.verdict.tables import OpensTable
 
 _WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
@@ -113,12 +112,6 @@ FILE_CHECKERS: Final = {
 
 #: Lays the facts of a history out as tables.
 DERIVE: Final = "fencepost.checkers.derived.derive:derive"
-
-#: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
-TABLES: Final = {
-    "operations": "fencepost.checkers.tables.operations:Operations",
-    "transactions": "fencepost.checkers.tables.transactions:TransactionTable",
-}
 
 #: Checks the proofs of a verdict by the history alone.
 CONFIRM: Final = "fencepost.checkers.confirm:confirm"
@@ -321,11 +314,6 @@ def derive() -> Deriver:
 def tables_of_leaves() -> list[Any]:
     """The tables of facts that leaves and plug-ins bring (`harness.verdict.fact_tables.DerivedTable`)."""
     return [offer.load() for offer in offers.declared("fact_tables")]
-
-
-def table(holds: str) -> "OpensTable":
-    """What opens tables of this kind."""
-    return cast("OpensTable", _load("kind of table", holds, TABLES))
 
 
 def table_judge() -> TableJudge:

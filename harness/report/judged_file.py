@@ -36,20 +36,10 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """How much was judged, and of what, where the history of the page holds those only that are `shown`."""
-
-    count: int
-    keys: int
-    of: str = "operations"
-    shown: str = "of the keys that are shown"
-
-
 class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the page is made of; `file` are facts of the file (name, size, ...), `command` judges it again.
 
-    `models` is empty but for transactions; `sources` says whom they are defined by. `whole` is that of a table: its
-    history is then that of what is drawn.
+    `models` is empty but for transactions; `sources` says whom they are defined by.
     """
 
     imported: Imported
@@ -58,7 +48,6 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     models: tuple[ModelRow, ...] = ()
     sources: str = ""
-    whole: Whole | None = None
 
 
 def render_file(judged: JudgedFile) -> Rendered:
@@ -95,7 +84,6 @@ def _verdict(page: Page, judged: JudgedFile) -> Markup:
         sign=SIGNS[page.case.validity],
         events=count(len(history.events)),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
-        whole=judged.whole,
         guarantees=[(row, guarantee_words(row["name"])) for row in tables.guarantees(page.case)],
         missing=_missing(page.case.verdicts),
     )
@@ -155,8 +143,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     functions = sorted({f for f, _ in outcomes})
     shown = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
     by_function = TextTable(
-        caption=f"Operations{f' {judged.whole.shown}' if judged.whole else ''} by outcome; info: unknown, may "
-        "have happened or happen later",
+        caption="Operations by outcome; info: unknown, may have happened or happen later",
         columns=("operation", *(str(outcome) for outcome in shown), "all"),
         rows=tuple(
             (f, *(count(outcomes[f, outcome]) for outcome in shown), count(sum(outcomes[f, o] for o in shown)))
@@ -168,14 +155,11 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         ("form", judged.imported.form),
         ("model", f"{judged.imported.family.name}: {judged.imported.family.about}"),
     ]
-    if judged.whole is None:
-        facts += [
-            ("events", count(len(page.case.history.events))),
-            ("operations", count(len(operations))),
-            ("processes", count(len({op.process for op in operations}))),
-        ]
-    else:
-        facts += [(judged.whole.of, count(judged.whole.count)), ("keys", count(judged.whole.keys))]
+    facts += [
+        ("events", count(len(page.case.history.events))),
+        ("operations", count(len(operations))),
+        ("processes", count(len({op.process for op in operations}))),
+    ]
     keys = _keys(page, judged)
     figures: list[TextTable] = [tables.exposure(page.case)]
     for verdict in page.case.verdicts:
@@ -183,10 +167,8 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain)
     return page.made(
         "file_judged",
-        facts=TextTable(
-            caption="The history" if judged.whole is None else "The table", columns=("what", "value"), rows=tuple(facts)
-        ),
-        operations=by_function if operations or judged.whole is None else None,
+        facts=TextTable(caption="The history", columns=("what", "value"), rows=tuple(facts)),
+        operations=by_function,
         keys=keys,
         figures=figures,
     )
@@ -200,12 +182,12 @@ def _keys(page: Page, judged: JudgedFile) -> TextTable | None:
     violated: dict[str | None, str] = {
         w.key: w.anomaly for v in reversed(page.case.verdicts) for w in reversed(v.witnesses) if w.key is not None
     }
-    if len(counts) < (2 if judged.whole is None else 1):
+    if len(counts) < 2:
         return None
     order = sorted(counts, key=lambda key: (key not in violated, -counts[key], str(key)))
     more = len(order) - _KEYS_MAX
     return TextTable(
-        caption=f"{count(len(order))} keys{' that are shown' if judged.whole else ''}, each judged by itself",
+        caption=f"{count(len(order))} keys, each judged by itself",
         columns=("key", "operations", "witness"),
         rows=tuple((text(key, 80), count(counts[key]), violated.get(key) or "") for key in order[:_KEYS_MAX]),
         note=f"{count(more)} more keys are not listed." if more > 0 else "",

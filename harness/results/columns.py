@@ -147,6 +147,14 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
         raise _not_whole(path, error) from None
 
 
+def is_history(path: Path) -> bool:
+    """Whether a file of Parquet says that it is a history of ours; also where it cannot be read."""
+    try:
+        return VERSION_KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return True
+
+
 def check_parquet(path: Path) -> None:
     """Check by its footer that a file is a whole history; raises MalformedHistory as `read_parquet` does."""
     try:

@@ -210,9 +210,8 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     """The few events that show a violation.
 
     `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
-    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found. A table of
-    transactions has no events: `events` are moments then, and `transactions` the numbers of those that it is about.
-    `edges` are the steps of a cycle, each from where the one before it ends; they stand in `steps` as sentences, too.
+    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found. `edges` are the
+    steps of a cycle, each from where the one before it ends; they stand in `steps` as sentences, too.
     """
 
     anomaly: str
@@ -223,7 +222,6 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     nodes: tuple[str, ...] = ()
     proof: VerdictProof | None = None
-    transactions: tuple[int, ...] = ()
     edges: tuple[Edge, ...] = ()
 
 

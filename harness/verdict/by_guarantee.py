@@ -24,13 +24,12 @@ them, so that a reader who is called at night need not read on to act.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode, command_line
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict, merge_verdicts, violations_of
-from fencepost.harness.verdict.figures import ENGINE, KEYS, OPERATIONS, TRANSACTIONS
 from fencepost.harness.verdict.guarantee import Guarantee, Standing, anomaly_count, anomaly_noun
 
 R = TypeVar("R", bound=msgspec.Struct)
@@ -40,21 +39,6 @@ def listed(verdicts: Iterable[Verdict], kind: type[R]) -> list[R]:
     """Return the rows of this kind among the figures of the verdicts."""
     lists = (figure for v in verdicts for figure in v.figures.values() if isinstance(figure, tuple))
     return [row for rows in lists for row in rows if isinstance(row, kind)]
-
-
-class TableFigures(NamedTuple):
-    """How many operations or transactions a table holds, on how many keys, and the engine that judged it."""
-
-    rows: int
-    keys: int
-    engine: str
-
-
-def table_figures(verdict: Verdict) -> TableFigures:
-    """Return the figures of a table's verdict."""
-    figures = verdict.figures
-    size = TRANSACTIONS if TRANSACTIONS in figures else OPERATIONS
-    return TableFigures(figures[size], figures[KEYS], figures[ENGINE])
 
 
 def all_figures(verdict: Verdict) -> dict[str, Any]:

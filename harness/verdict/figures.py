@@ -85,11 +85,10 @@ REIGNS: Final = "reigns"
 RULED_OUT: Final = "ruled_out"
 WEAKEST_RULED_OUT: Final = "weakest_ruled_out"
 UNFINISHED: Final = "unfinished"
-#: Of what was judged as a table: how much it holds, and the engine that judged it.
+#: How much was judged.
 OPERATIONS: Final = "operations"
 TRANSACTIONS: Final = "transactions"
 KEYS: Final = "keys"
-ENGINE: Final = "engine"
 
 
 class LeaderDeeds(msgspec.Struct, frozen=True, kw_only=True):

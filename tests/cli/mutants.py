@@ -30,12 +30,12 @@ from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli import main as fencepost
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.results.reader import seal
-from tests.checkers.tables.operations_tables import generate
 from tests.docs.pages import DOCS
 from tests.fakes.runs import run_fake
 from tests.interchange.formats.fuzz import _TEXTS, mutate
 from tests.interchange.formats.histories import edn
 from tests.interchange.formats.test_operation_maps import _BANK, _ELLE, _ELLE_CLI, _PAIRS
+from tests.interchange.tables.operations_tables import generate
 
 SEED: Final = 20261128
 ALLOWED: Final = frozenset({ExitCode.VALID, ExitCode.INVALID, ExitCode.UNKNOWN, ExitCode.USAGE})

@@ -50,7 +50,7 @@ _GROUPS: Final = {
     "--format",
     "form",
     metavar="NAME",
-    help="edn, json, log, awdit, plume, porcupine, jsonl or parquet. Default: guessed from its first bytes.",
+    help="edn, json, log, awdit, plume, porcupine, jsonl, parquet, operations or transactions. Default: guessed.",
 )
 @click.option("--keyed/--no-keyed", default=None, help="Whether values in EDN are pairs [key value]. Default: guessed.")
 @click.option(

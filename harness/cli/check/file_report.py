@@ -25,8 +25,8 @@ _SOURCES: Final = {
     "E": "Kingsbury & Alvaro, Elle (2020)",
     "R": "Bailis et al., Scalable Atomic Visibility with RAMP Transactions (2014)",
 }
-#: By whom the models of `models_of` are defined.
-MODEL_SOURCES: Final = ". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items())
+#: By whom the models of `_models_of` are defined.
+_MODEL_SOURCES: Final = ". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items())
 #: Forms that no file has.
 IN_PYTHON: Final = ("rows", "events")
 _WHAT: Final = "a report"
@@ -43,16 +43,11 @@ def write_report(output: Path, imported: Imported, judgement: Judgement, path: P
     judged = JudgedFile(
         imported=imported,
         judgement=judgement,
-        file=file_facts(path),
+        file=_file_facts(path),
         command=_command(imported, judgement, path, output),
-        models=models_of(judgement.verdicts),
-        sources=MODEL_SOURCES,
+        models=_models_of(judgement.verdicts),
+        sources=_MODEL_SOURCES,
     )
-    write_page(output, judged)
-
-
-def write_page(output: Path, judged: JudgedFile) -> None:
-    """Write a judged file's page; raises HarnessError where it, or a section of it, could not be made."""
     rendered = render_file(judged)
     try:
         write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
@@ -63,7 +58,7 @@ def write_page(output: Path, judged: JudgedFile) -> None:
         raise HarnessError(f"{output}: parts of the report could not be made: {'; '.join(rendered.problems)}")
 
 
-def file_facts(path: Path) -> dict[str, str]:
+def _file_facts(path: Path) -> dict[str, str]:
     """What names the file that was judged: for a folder of Jepsen's its history, for one of part files all of them."""
     parts = sorted(path.glob("*.parquet")) if path.is_dir() and not (path / JEPSEN_EDN).is_file() else []
     if parts:
@@ -95,7 +90,7 @@ def _model(imported: Imported) -> str:
     return f"{family.name}:{family.parameter}" if family.parameter and not family.is_users else family.name
 
 
-def models_of(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
+def _models_of(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
     """Every model, with what the history says of it; none unless transactions were judged."""
     verdict = next((v for v in verdicts if RULED_OUT in v.figures), None)
     if verdict is None:

@@ -16,8 +16,8 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.verdict import Validity
 
 if TYPE_CHECKING:
+    from fencepost.harness.cli.check.by_spark import JudgedBySpark
     from fencepost.harness.cli.check.second_opinions import OtherTools
-    from fencepost.harness.cli.check.tables import JudgedTable
     from fencepost.harness.interchange.formats.imported import Imported
     from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion
     from fencepost.harness.judging.judgement import Judgement
@@ -46,27 +46,6 @@ def is_run(path: Path) -> bool:
     if not path.exists() and str(path) != "-":
         return not path.suffix
     return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
-
-
-def is_table(path: Path) -> bool:
-    """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
-    if path.is_dir():
-        from fencepost.harness.interchange.formats.recognise import is_one_history
-
-        own = is_one_history(path) or any((path / name).is_file() for name in (store.PLAN, store.HISTORY))
-        return not own and next(path.glob("*.parquet"), None) is not None
-    if not path.is_file():
-        # What a pipe holds can be read once only, and may not be there yet.
-        return False
-    try:
-        with path.open("rb") as file:
-            if file.read(4) != b"PAR1":
-                return False
-    except OSError:
-        return False
-    from fencepost.harness.cli.check.tables import has_operations
-
-    return has_operations(path)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,8 +86,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 def takes_for_run(path: Path, reading: Reading) -> bool:
     """Whether `path` is judged by a plan; raises UsageError for a run's folder with flags that are for files."""
-    if _takes_for_table(path, reading):
-        return False
     if not reading.flags:
         return is_run(path)
     if path.is_dir() and is_run(path):
@@ -120,16 +97,8 @@ def takes_for_run(path: Path, reading: Reading) -> bool:
     return False
 
 
-def _takes_for_table(path: Path, reading: Reading) -> bool:
-    if reading.form not in (None, "parquet") or reading.keyed is not None or not is_table(path):
-        return False
-    if reading.initial:
-        raise UsageError(f"{path}: --initial is for histories, not for tables", hint="give it a first operation")
-    return True
-
-
-#: What was judged: a file of another tool, rows handed over in Python, or a table.
-Judged: TypeAlias = "JudgedHistory | JudgedTable"
+#: What was judged: a file of another tool, rows handed over in Python, or shares of its keys through Spark.
+Judged: TypeAlias = "JudgedHistory | JudgedBySpark"
 
 
 class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,13 +150,9 @@ class JudgedHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(path: Path, reading: Reading) -> Judged:
-    """Judge one file or table without a plan; raises UsageError."""
-    if _takes_for_table(path, reading):
-        from fencepost.harness.cli.check.tables import judge_table
-
-        return judge_table(path, reading)
+    """Judge one file without a plan; raises UsageError."""
     if reading.spark_master is not None:
-        from fencepost.harness.cli.check.tables import judge_by_spark
+        from fencepost.harness.cli.check.by_spark import judge_by_spark
 
         return judge_by_spark(path, reading)
     from fencepost.harness.interchange.formats.recognise import read_foreign

@@ -185,6 +185,10 @@ class CheckedEvents(Sequence[Event]):
             yield from self._iterated(start, min(start + BATCH, len(self)))
 
     @abstractmethod
+    def rename(self, old: str, new: str) -> None:
+        """Give a function another name."""
+
+    @abstractmethod
     def _iterated(self, start: int, stop: int) -> Iterator[Event]:
         """Make the events from `start` to `stop`."""
 
@@ -213,10 +217,9 @@ class ImportedHistory(History):
         checked: bool = False,
     ) -> None:
         """Check the events, unless they are; `in_file` finds them in a file that a person can read."""
-        makes = isinstance(events, CheckedEvents)
-        if family.name in SETS and not makes:
+        if family.name in SETS:
             _rename(events, "read", "members")
-        super().__init__(events, source=source, checked=checked or makes)
+        super().__init__(events, source=source, checked=checked or isinstance(events, CheckedEvents))
         self.family: Final = family
         self.in_file: Final = in_file
 
@@ -272,6 +275,9 @@ def operations_of(events: Sequence[Event], family: Family) -> list[Operation]:
 
 
 def _rename(events: Iterable[Event], old: str, new: str) -> None:
+    if isinstance(events, CheckedEvents):
+        events.rename(old, new)
+        return
     for event in events:
         if type(event) is OpEvent and event.f == old:
             msgspec.structs.force_setattr(event, "f", new)

@@ -38,7 +38,6 @@ from fencepost.harness.interchange.formats.edn import (
 from fencepost.harness.interchange.formats.family import SAMPLES_MAX, Family, ModelChoice, choose, tells
 from fencepost.harness.interchange.formats.imported import (
     BATCH,
-    SETS,
     CheckedEvents,
     Imported,
     ImportedHistory,
@@ -137,8 +136,6 @@ class _Reading:
             ids = np.unique(self.columns.value[self._rows(("txn",), _INVOKE)]).tolist()
             requests = [self.forms[i] for i in ids if i != _NONE]
             answers = self._answers(family, pairs, kinds | kinds_written(requests))
-        if family.name in SETS:
-            self.functions = {i: "members" if f == "read" else f for i, f in self.functions.items()}
         history = ImportedHistory(
             _EventRows(self, keys, values, answers, pairs),
             family,
@@ -331,6 +328,9 @@ class _EventRows(CheckedEvents):
 
     def __len__(self) -> int:
         return len(self._columns.kind)
+
+    def rename(self, old: str, new: str) -> None:
+        self._functions = {i: new if f == old else f for i, f in self._functions.items()}
 
     def _iterated(self, start: int, stop: int) -> Iterator[Event]:
         columns, ids = self._columns, self._ids

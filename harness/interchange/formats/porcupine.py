@@ -16,7 +16,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.interchange.formats.calls import Call, events_of
+from fencepost.harness.interchange.formats.calls import Call, CallEvents
 from fencepost.harness.interchange.formats.edn import malformed
 from fencepost.harness.interchange.formats.family import ModelChoice, choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
@@ -73,18 +73,17 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: ModelChoice = None) 
             f"is open until {calls[other].ended}; expected at most one open operation per client",
         )
 
-    events, origins = events_of(calls, refuse)
-    functions = {call.f for call in calls}
-    family = choose(model, functions, sampler(events), source)
+    events = CallEvents(calls, refuse)
+    family = choose(model, {call.f for call in calls}, sampler(events), source)
     keyless = next((e for e in entries if (e.call.key is None) != (entries[0].call.key is None)), None)
     if keyless is not None:
         raise malformed(source, keyless.line, keyless.column, "expected a key in all inputs, or in none")
 
     def place(event: int) -> str:
-        entry = entries[origins[event]]
+        entry = entries[events.call_of(event)]
         return f"line {entry.line}, column {entry.column}"
 
-    in_file = InFile(place, lambda event: json_text(entries[origins[event]].answer))
+    in_file = InFile(place, lambda event: json_text(entries[events.call_of(event)].answer))
     history = ImportedHistory(events, family, source=source, in_file=in_file)
     check_values(history, lambda event: f"{source}: {place(event)}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))

@@ -32,13 +32,16 @@ from fencepost.harness.interchange.formats.operation_maps import (
     ReadingChoices,
     read_edn_rows,
 )
+from fencepost.harness.results import run_folder as store
 
 #: Files in Jepsen's folder of a test; the second has Jepsen's own binary format.
 JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
 #: Files in a folder of reports of robustness tests, one for each client.
 REPORTS: Final = "client-*/operations.json"
-FORMS: Final = ("edn", "json", "log", "awdit", "plume", "porcupine", "jsonl", "parquet")
+FORMS: Final = ("edn", "json", "log", "awdit", "plume", "porcupine", "jsonl", "parquet", "operations", "transactions")
+#: Forms of tables in Parquet.
+_TABLES: Final = ("operations", "transactions")
 #: Forms that are read as rows of Jepsen's operations.
 _ROWS: Final = ("edn", "json", "log", "awdit", "plume")
 STANDARD_INPUT: Final = "-"
@@ -92,6 +95,12 @@ def read_foreign(
         raise unknown_choice("format", form, list(FORMS))
     if str(path) == STANDARD_INPUT:
         return _read(sys.stdin.buffer, "standard input", None, wish)
+    if form in (None, "parquet", *_TABLES) and is_table(path):
+        if keyed is not None or wish.choices != ReadingChoices():
+            raise UsageError(f"{path}: --keyed, --order and --ignore are not for tables", hint="leave them out")
+        from fencepost.harness.interchange.formats.tables import read_table
+
+        return read_table(path, form=form if form in _TABLES else None, model=model)
     is_reports = path.is_dir() and next(path.glob(REPORTS), None) is not None
     path = path / JEPSEN_EDN if path.is_dir() and not is_reports else path
     try:
@@ -237,8 +246,26 @@ def _own(path: Path, form: str, model: ModelChoice) -> Imported:
 
 
 def is_one_history(folder: Path) -> bool:
-    """Say whether a folder is one history of another tool."""
-    return (folder / JEPSEN_EDN).is_file() or next(folder.glob(REPORTS), None) is not None
+    """Say whether a folder is one history of another tool, or a table."""
+    return (folder / JEPSEN_EDN).is_file() or next(folder.glob(REPORTS), None) is not None or is_table(folder)
+
+
+def is_table(path: Path) -> bool:
+    """Say whether a file of Parquet, or a folder of part files, says nothing of being a history of ours."""
+    if path.is_dir():
+        own = any((path / name).is_file() for name in (store.PLAN, store.HISTORY, JEPSEN_EDN))
+        return not own and next(path.glob("*.parquet"), None) is not None
+    try:
+        # What a pipe holds can be read once only, and may not be there yet.
+        with path.open("rb") if path.is_file() else io.BytesIO() as file:
+            if file.read(4) != b"PAR1":
+                return False
+    except OSError:
+        return False
+    # Pyarrow takes a fifth of a second to import, for few files.
+    from fencepost.harness.results.columns import is_history
+
+    return not is_history(path)
 
 
 def text_form(start: bytes) -> str | None:

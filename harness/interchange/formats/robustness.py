@@ -11,9 +11,8 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Outcome
-from fencepost.harness.interchange.formats.calls import Call, events_of
+from fencepost.harness.interchange.formats.calls import Call, CallEvents
 from fencepost.harness.interchange.formats.edn import malformed
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, json_text
@@ -115,8 +114,10 @@ def read_robustness(folder: Path) -> Imported:
             calls += parts
             places += [f"{Path(name).relative_to(folder)}, line {line}"] * len(parts)
     skipped = len(entries) - len(set(places))
-    events, origins = events_of(calls, lambda i, _: MalformedHistory(places[i]))
-    in_file = InFile(lambda event: places[origins[event]], lambda event: json_text(calls[origins[event]].result))
+    events = CallEvents(calls)
+    in_file = InFile(
+        lambda event: places[events.call_of(event)], lambda event: json_text(calls[events.call_of(event)].result)
+    )
     family = choose(RevisionedKey, {call.f for call in calls}, lambda _: (), str(folder))
     history = ImportedHistory(events, family, source=str(folder), in_file=in_file)
     notes = (f"{skipped} operations left out that say nothing of the newest state",) if skipped else ()

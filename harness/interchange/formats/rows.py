@@ -12,7 +12,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Event, OpEvent, Outcome
-from fencepost.harness.interchange.formats.calls import Call, events_of
+from fencepost.harness.interchange.formats.calls import Call, CallEvents
 from fencepost.harness.interchange.formats.family import ModelChoice, choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, InFile, check_values, json_text
 
@@ -48,8 +48,10 @@ def read_rows(history: Any, source: str, *, model: ModelChoice = None) -> Import
             hint="a process has one open operation at a time; leave process out if it names no such caller",
         )
 
-    events, origins = events_of(calls, refuse)
-    in_file = InFile(lambda event: f"row {origins[event]}", lambda event: json_text(calls[origins[event]].result))
+    events = CallEvents(calls, refuse)
+    in_file = InFile(
+        lambda event: f"row {events.call_of(event)}", lambda event: json_text(calls[events.call_of(event)].result)
+    )
     return _imported(events, in_file, model, source, FORM)
 
 

@@ -108,7 +108,7 @@ def test_times_below_zero_are_shifted() -> None:
 
 
 def test_nothing_is_an_empty_history() -> None:
-    assert read("").history.events == read("[]").history.events == read(" [ ] \n").history.events == []
+    assert not any(len(read(text).history.events) for text in ("", "[]", " [ ] \n"))
 
 
 _ONE = json.dumps(_SOME[0])
@@ -173,7 +173,7 @@ def test_what_is_refused_is_refused_at_its_place(text: str | bytes, line: int, c
 def test_what_is_written_is_read_again() -> None:
     found = read(lines(*_SOME))
     again = read("".join(write_porcupine(pair(found.history.events))))
-    assert again.history.events == found.history.events
+    assert list(again.history.events) == list(found.history.events)
 
 
 def test_what_failed_is_left_out_and_what_has_no_form_refused() -> None:
@@ -188,7 +188,7 @@ def test_a_set() -> None:
     added = read(lines(op(0, "add", 0, 1, value=1), op(1, "read", 2, 3, output={"value": [1]})))
     assert added.family.name == "set"
     again = read("".join(write_porcupine(pair(added.history.events))))
-    assert again.history.events == added.history.events
+    assert list(again.history.events) == list(added.history.events)
 
 
 def test_a_key_value_store() -> None:
@@ -197,7 +197,7 @@ def test_a_key_value_store() -> None:
     )
     assert appended.family.name == "key-value"
     again = read("".join(write_porcupine(pair(appended.history.events))))
-    assert again.history.events == appended.history.events
+    assert list(again.history.events) == list(appended.history.events)
 
 
 def test_events_at_one_time_are_written_by_their_places() -> None:

@@ -4,7 +4,7 @@ import random
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from fencepost.checkers.storage.register_anomalies import encode
 from fencepost.checkers.storage.register_proofs import CAS, NEVER, READ, WRITE, ProofRow
-from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, OperationRows
 from fencepost.harness.history import Operation
+from fencepost.harness.interchange.formats.tables import COLUMNS, UNKNOWN
 from fencepost.harness.results.reader import read_history
 from tests.histories.language import FOLDER, cases
 from tests.histories.simulate import Shape, bend, valid_history
@@ -22,6 +22,21 @@ CLIENTS: Final = 5
 _STEP_NS: Final = 1_000
 #: Steps by which an operation begins before its effect, and ends after it, at most: half of what its client has.
 _SPREAD: Final = 2
+
+
+class OperationRows(NamedTuple):
+    """Operations in columns, as `COLUMNS`."""
+
+    key: Any
+    f: Any
+    a: Any
+    b: Any
+    process: Any
+    invoked: Any
+    returned: Any
+
+    def at(self, places: Any) -> "OperationRows":
+        return OperationRows(*(column[places] for column in self))
 
 
 def from_operations(operations: Sequence[Operation]) -> OperationRows:
@@ -47,7 +62,7 @@ def _returned(row: ProofRow) -> int:
 
 
 def arrow(rows: OperationRows) -> Any:
-    return pa.table({name: pa.array(column, COLUMNS[name]) for name, column in zip(COLUMNS, rows, strict=True)})
+    return pa.table([pa.array(column, field.type) for column, field in zip(rows, COLUMNS, strict=True)], COLUMNS)
 
 
 def store(rows: OperationRows, path: Path) -> str:

@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from fencepost.checkers.tables.transactions import TIME_MAX, schema
 from fencepost.checkers.transactions.columns import NEVER, NIL, OK, READ, WRITE, TransactionColumns
+from fencepost.harness.interchange.formats.tables import TIME_MAX, transaction_columns
 from tests.checkers.transactions.transaction_histories import Shape, Txn, columns, simulated, small, spliced, told
 
 
@@ -57,7 +57,7 @@ def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
         "invoked": c.invoked,
         "completed": np.where(c.outcome == OK, c.completed, NEVER),
     }
-    kinds = schema(lists=lists)
+    kinds = transaction_columns(lists=lists)
     columns_ = [pa.array(given[name], kinds.field(name).type) for name in given]
     return pa.Table.from_arrays([*columns_, ops], schema=kinds)
 
@@ -117,10 +117,10 @@ def wrong(made: Any) -> list[tuple[Any, str]]:
         (changed(made, "ops", 1, [op(1, 5)]), "transaction 1: micro-operation 0: a read has no list"),
         (changed(made, "ops", 1, [op(0, 5, 1, [])]), "transaction 1: micro-operation 0: an append has a list"),
         (changed(made, "ops", 1, [op(2, 5, None, [])]), "a read that was not answered has a list"),
-        (changed(made, "ops", 1, [op(0, 900, 1), op(0, 900, 1)]), "it writes 1 to key 900, as 1 does"),
-        (changed(made, "ops", 1, [op(0, None, 1)]), "field 'key' of `ops` is null in 1 rows"),
-        (changed(made, "ops", 1, [op(1, 1, None, [None])]), "an element of field 'list' of `ops` is null"),
-        (changed(made, "ops", 1, [None]), "a micro-operation in `ops` is null in 1 rows"),
+        (changed(made, "ops", 1, [op(0, 900, 1), op(0, 900, 1)]), "it writes 1 to key 900, as transaction 1 does"),
+        (changed(made, "ops", 1, [op(0, None, 1)]), "micro-operation 0: it, its f or its key is null"),
+        (changed(made, "ops", 1, [op(1, 1, None, [None])]), "an element of its list is null"),
+        (changed(made, "ops", 1, [None]), "micro-operation 0: it, its f or its key is null"),
         (changed(made, "invoked", 1, None), "column 'invoked' is null in 1 rows"),
         (changed(made, "completed", 1, TIME_MAX + 1), f"transaction 1: completed is {TIME_MAX + 1}, above {TIME_MAX}"),
     ]
@@ -128,9 +128,9 @@ def wrong(made: Any) -> list[tuple[Any, str]]:
 
 def wrongly_typed(made: Any) -> list[tuple[Any, str]]:
     """Tables of other columns, and what is said."""
-    fewer = pa.array([[{"f": 0, "key": 1}]] * made.num_rows)
+    texts = pa.array([[{"f": "r", "key": 1}]] * made.num_rows)
     return [
         (made.drop_columns(["process"]), "column 'process' is missing"),
-        (made.set_column(1, "process", made.column("process").cast(pa.int64())), "has type int64, expected int32"),
-        (made.set_column(5, "ops", fewer), "field 'f' of `ops` has type int64, expected int8"),
+        (made.set_column(5, "ops", texts), "a column is of another type"),
+        (made.set_column(5, "ops", pa.array([1] * made.num_rows)), "a column is of another type"),
     ]

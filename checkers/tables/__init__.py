@@ -1,1 +1,0 @@
-"""The same questions asked of Parquet tables of operations."""
