@@ -26,10 +26,13 @@ _Flags = NDArray[np.bool_]
 #: In place of the event at which an operation returned, where nobody knows.
 UNANSWERED: Final = -1
 _NEVER: Final = np.iinfo(np.int64).max
+#: To look up a member of an enum takes longer than all else that `is_ok` does.
+_OK: Final = Outcome.OK
+_FAIL: Final = Outcome.FAIL
 
 
 def is_ok(op: Operation) -> bool:
-    return op.type is Outcome.OK and op.complete_index is not None
+    return op.type is _OK and op.complete_index is not None
 
 
 def answered(op: Operation) -> int:
@@ -40,11 +43,11 @@ def answered(op: Operation) -> int:
 
 def return_of(op: Operation) -> int:
     """The event at which an `ok` operation returned; `UNANSWERED` for others."""
-    return op.complete_index if op.type is Outcome.OK and op.complete_index is not None else UNANSWERED
+    return op.complete_index if op.type is _OK and op.complete_index is not None else UNANSWERED
 
 
 def not_failed(operations: Iterable[Operation]) -> list[Operation]:
-    return [op for op in operations if op.type is not Outcome.FAIL]
+    return [op for op in operations if op.type is not _FAIL]
 
 
 def exposed(

@@ -345,10 +345,11 @@ def pair(events: Iterable[Event]) -> list[Operation]:
     """
     slots: list[Any] = []
     open_slots: dict[int, int] = {}
+    invoke = Outcome.INVOKE
     for event in events:
         if type(event) is not OpEvent:
             continue
-        if event.type is Outcome.INVOKE:
+        if event.type is invoke:
             open_slots[event.process] = len(slots)
             slots.append(event)
         else:
