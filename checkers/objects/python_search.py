@@ -8,7 +8,7 @@ order exists, running dry proves nothing, and then the exact walk decides.
 """
 
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -85,15 +85,17 @@ class _Configurations:
     """A set of them, each with the order that led to it; without those that another one stands for."""
 
     def __init__(self) -> None:
-        self.entries: list[tuple[int, frozenset[int], frozenset[int], _Trace]] = []
-        self._held: dict[tuple[int, frozenset[int]], list[frozenset[int]]] = {}
+        self.entries: list[tuple[int, int, int, _Trace]] = []
+        self._held: dict[tuple[int, int], list[int]] = {}
 
-    def add(self, state: int, needed: frozenset[int], spare: frozenset[int], trace: _Trace) -> None:
-        """`needed` are the calls that are in and return, `spare` those that do not."""
+    def add(self, state: int, needed: int, spare: int, trace: _Trace) -> None:
+        """`needed` are the calls that are in and return, `spare` those that do not, by their bits."""
         held = self._held.setdefault((state, needed), [])
-        if not any(other <= spare for other in held):
-            held.append(spare)
-            self.entries.append((state, needed, spare, trace))
+        for other in held:
+            if other & spare == other:
+                return
+        held.append(spare)
+        self.entries.append((state, needed, spare, trace))
 
 
 class _Walk:
@@ -112,30 +114,32 @@ class _Walk:
         """None when a narrowed walk ran dry."""
         events = [(call.invoked, 0, i) for i, call in enumerate(self._calls)]
         events += [(call.returned, 1, i) for i, call in enumerate(self._calls) if call.returned is not None]
-        pending: dict[int, None] = {}
+        pending: dict[int, int] = {}
+        free: list[int] = []
         live = _Configurations()
-        live.add(0, frozenset(), frozenset(), None)
+        live.add(0, 0, 0, None)
         for _, returns, call in sorted(events):
             if not returns:
-                pending[call] = None
+                pending[call] = free.pop() if free else 1 << len(pending)
                 continue
-            tried, passed = self._pass(live, tuple(pending), call)
+            tried, passed = self._pass(live, pending, call)
             if not passed.entries:
                 return None if self._narrowed else _refuted(tried, call, tuple(pending))
-            del pending[call]
+            free.append(pending.pop(call))
             live = self._narrow(passed)
         return Found(order=_order(live.entries[0][3]))
 
     def _pass(
-        self, live: _Configurations, pending: Sequence[int], goal: int
+        self, live: _Configurations, pending: Mapping[int, int], goal: int
     ) -> tuple[_Configurations, _Configurations]:
-        """All that was tried, and of that what has `goal` in."""
+        """All that was tried, and of that what has `goal` in; `pending` are the open calls, each with its bit."""
+        calls, reached = self._calls, pending[goal]
         tried, passed = _Configurations(), _Configurations()
         for entry in live.entries:
             tried.add(*entry)
         for state, needed, spare, trace in tried.entries:  # which grows meanwhile
-            if goal in needed:
-                passed.add(state, needed - {goal}, spare, trace)
+            if needed & reached:
+                passed.add(state, needed ^ reached, spare, trace)
                 continue
             if self._width and (len(passed.entries) >= 4 * self._width or len(tried.entries) > 64 * self._width):
                 self._narrowed = True
@@ -143,21 +147,22 @@ class _Walk:
             self._poll()
             # Of equal calls that never return the one that was invoked first will do.
             skipped = set[int]()
-            for call in pending:
-                if call in needed or call in spare:
+            for call, bit in pending.items():
+                if (needed | spare) & bit:
                     continue
-                if self._calls[call].returned is None:
-                    if self._calls[call].kind in skipped:
+                kind, never_returns = calls[call].kind, calls[call].returned is None
+                if never_returns:
+                    if kind in skipped:
                         continue
-                    skipped.add(self._calls[call].kind)
+                    skipped.add(kind)
                 self.steps += 1
-                after = self._step(state, self._calls[call].kind)
+                after = self._step(state, kind)
                 if after is None:
                     continue
-                if self._calls[call].returned is None:
-                    tried.add(after, needed, spare | {call}, (call, trace))
+                if never_returns:
+                    tried.add(after, needed, spare | bit, (call, trace))
                 else:
-                    tried.add(after, needed | {call}, spare, (call, trace))
+                    tried.add(after, needed | bit, spare, (call, trace))
         return tried, passed
 
     def _narrow(self, passed: _Configurations) -> _Configurations:
@@ -165,7 +170,7 @@ class _Walk:
             return passed
         self._narrowed = True
         kept = _Configurations()
-        for entry in sorted(passed.entries, key=lambda entry: len(entry[2]))[: self._width]:
+        for entry in sorted(passed.entries, key=lambda entry: entry[2].bit_count())[: self._width]:
             kept.add(*entry)
         return kept
 

@@ -20,6 +20,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
+from functools import cache, cached_property
 from typing import Any, Final
 
 import msgspec
@@ -72,9 +73,14 @@ class KeyRows:
         self.calls: dict[int, list[Call]] = {row: [] for row in self.at}
         for op, call in self._every if about is None else self.model.only(self._every, about):
             self.calls[op.invoke_index].append(call)
-        self._changing = [(row, ended(op)) for row, op in self.at.items() if self.changes(op)]
+        self.__dict__.pop("_changing", None)
         #: Steps of all searches so far.
         self.spent = 0
+
+    @cached_property
+    def _changing(self) -> list[tuple[int, float]]:
+        """What may change the state: where it was invoked, and by when it had taken effect."""
+        return [(row, ended(op)) for row, op in self.at.items() if self.changes(op)]
 
     def changes(self, op: Operation) -> bool:
         """Whether `op` may change the state. If not, it can be left out of any order."""
@@ -232,6 +238,7 @@ def _numbered(
     states, numbers = [start], {start: 0}
     step_once = determined(model)
 
+    @cache
     def step(state: int, kind: int) -> int | None:
         after = step_once(states[state], calls[kind])
         if after is None:
