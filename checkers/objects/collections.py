@@ -93,9 +93,8 @@ class Set(Elements):
         numbers = list(map(self.number, shown(op)))
         return Call(op.f, None, bits(numbers) if len(set(numbers)) == len(numbers) else -1)
 
-    def quick(self, operations: Sequence[Operation]) -> Quick:
+    def quick(self, operations: Sequence[Operation], calls: Calls) -> Quick:
         """Without a read of all, each element by itself, as the element number 0."""
-        calls = self.calls(operations)
         if self.initial or any(call.f == "members" for _, call in calls):
             return Quick(self, {None: calls})
         parts: dict[str | None, list[tuple[Operation, Call]]] = {}
@@ -103,7 +102,7 @@ class Set(Elements):
             parts.setdefault(self.text(call.value), []).append((op, call._replace(value=0)))
         return Quick(self, parts)
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """Elements that nobody had added yet, each where it was first seen; and elements that one read shows twice."""
         added: dict[int, Operation] = {}
         for op in not_failed(operations):
@@ -330,7 +329,7 @@ class Bag(Elements):
                 into[self.number(op.value)] += 1
         return (into - out).total()
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """Elements that nobody had put in yet, those that came out more often than they went in, and lost ones."""
         if self.initial:
             return

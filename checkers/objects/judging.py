@@ -5,7 +5,7 @@ everything else the native search decides, within its budget. Keys are independe
 Herlihy & Wing, 1990).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.positions import exposed, is_ok
 from fencepost.checkers.objects.collections import text
-from fencepost.checkers.objects.kind import Calls, Kind, Quick, rules_of
+from fencepost.checkers.objects.kind import Calls, Kind, rules_of
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.models import model_of
 from fencepost.checkers.objects.search import Answer, search
@@ -36,7 +36,7 @@ from fencepost.checkers.violations.impossible import impossible_answers, set_asi
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Stop, Verdict, VerdictProof
+from fencepost.harness.verdict import Cause, Facts, SearchBudget, Stop, Verdict, VerdictProof
 
 _NAMED_MAX: Final = 6
 #: A proof of more operations is not added to those that a witness shows.
@@ -59,22 +59,24 @@ def checker_of(name: str) -> Callable[[History, Facts], list[Verdict]]:
 
 def judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     """Judge each answer by itself, then all operations in their order, as `_judge` does."""
-    own = [op for op in history.operations if op.f in kind.functions]
+    functions = kind.functions
+    own = [op for op in history.operations if op.f in functions]
     strange = impossible_answers(kind.impossible, own)
     if not strange:
-        return _judge(kind, history, facts)
+        return _judge(kind, own, facts)
     rest = set_aside(own, strange)
     if not kind.has_rest:
         keys = {op.key for op, _ in strange.values()}
         rest = [op for op in rest if op.key not in keys]
-    return [with_impossible(verdict, strange) for verdict in _judge(kind, history.with_operations(rest), facts)]
+    return [with_impossible(verdict, strange) for verdict in _judge(kind, rest, facts)]
 
 
-def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
+def _judge(kind: Kind, own: Sequence[Operation], facts: Facts) -> list[Verdict]:
     """Judge all operations of one kind of object for linearizability, key by key.
 
     Args:
-        kind: the object; other operations of the history are not read.
+        kind: the object.
+        own: its operations; others of the history are not read.
 
     Returns:
         One verdict: `invalid` with a proof for each witness; else `unknown` where the budget was spent on an object,
@@ -88,19 +90,19 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
     Source: Herlihy & Wing (1990); Wing & Gong (1993); Lowe (2017).
     """
     groups: _Groups = {}
-    for op in history.operations:
-        if op.f in kind.functions:
-            groups.setdefault(op.key, []).append(op)
-    findings, quick, model = list[Finding](), dict[str | None, Quick](), kind
+    for op in own:
+        groups.setdefault(op.key, []).append(op)
+    findings, searched = list[Finding](), dict[str | None, Calls]()
     for key, operations in groups.items():
-        kind.calls(operations)
-        if flaws := list(kind.flaws(operations)):
+        searched[key] = kind.calls(operations)
+        if flaws := list(kind.flaws(operations, searched[key])):
             findings += flaws
-        else:
-            quick[key] = kind.quick(operations)
-            model = quick[key].model
-    subjects: dict[_Subject, Calls] = {(k, p): own for k, q in quick.items() for p, own in q.parts.items() if own}
-    answers = search(model, subjects, facts.budget) if subjects else {}
+            del searched[key]
+    plain = _explained_plainly(kind, searched, facts.budget) if kind.plain_steps else {}
+    quick = {key: kind.quick(groups[key], calls) for key, calls in searched.items() if (key, None) not in plain}
+    model = next((one.model for one in reversed(quick.values())), kind)
+    subjects: dict[_Subject, Calls] = {(k, p): part for k, q in quick.items() for p, part in q.parts.items() if part}
+    answers = plain | (search(model, subjects, facts.budget) if subjects else {})
     refused = {key: answer for key, answer in answers.items() if answer.failed is not None}
     unfinished = [answer.result for answer in answers.values() if answer.result.stop is not None]
     findings += [_explained(kind, subject[1], answer, subjects[subject]) for subject, answer in refused.items()]
@@ -130,6 +132,14 @@ def _judge(kind: Kind, history: History, facts: Facts) -> list[Verdict]:
             },
         )
     ]
+
+
+def _explained_plainly(kind: Kind, keys: Mapping[str | None, Calls], budget: SearchBudget) -> dict[_Subject, Answer]:
+    """Answer for the keys that have an order by the model itself, which few steps find; for no others."""
+    every = [call for calls in keys.values() for _, call in calls]
+    few = msgspec.structs.replace(budget, steps=min(budget.steps, kind.plain_steps * len(every)))
+    answers = search(kind.narrowed(every), {(key, None): calls for key, calls in keys.items() if calls}, few)
+    return {one: answer for one, answer in answers.items() if answer.failed is None and answer.result.stop is None}
 
 
 def _doubt(kind: Kind, unfinished: Sequence[Any], operations: Sequence[Operation]) -> Doubt | None:

@@ -38,6 +38,7 @@ class KeyValue(Kind):
     reads = frozenset({"get"})
     changes = frozenset({"put", "append"})
     tells = reads
+    plain_steps = 16
     chances = (chance("stale-read", "get"), chance("reordered-element", "append", "put append"))
     refusals: ClassVar[Refusals] = {
         "get": ("stale-read", "In no order does the key hold that string at that moment."),
@@ -84,7 +85,8 @@ class KeyValue(Kind):
     def read(self, op: Operation) -> Call | None:
         if op.f == "get":
             return Call("get", None, _string(op, "" if op.result is None else op.result)) if is_ok(op) else None
-        same_again(op)
+        if op.result is not None:
+            same_again(op)
         return Call(op.f, _string(op, op.value))
 
     def after(self, call: Call, about: Collection[str] | None) -> Any:
@@ -99,8 +101,7 @@ class KeyValue(Kind):
             text = value + text
         return f"{(state + text)[-60:]!r}" if state + text else "nothing"
 
-    def quick(self, operations: Sequence[Operation]) -> Quick:
-        calls = self.calls(operations)
+    def quick(self, operations: Sequence[Operation], calls: Calls) -> Quick:
         values = sorted({call.value for _, call in calls if call.f != "get"})
         if self._initial or not all(values) or any(later.startswith(value) for value, later in pairwise(values)):
             # The one model of all keys may know the results of all.

@@ -48,12 +48,10 @@ class Chance(msgspec.Struct, frozen=True):
     answers: frozenset[str]
     others: frozenset[str] = frozenset()
 
-    def count(self, operations: Sequence[Operation]) -> int:
-        """The chances in the operations on one object."""
-        calls = Counter(op.f for op in not_failed(operations))
-        others = sum(calls[f] for f in self.others)
-        answers = [op for op in operations if op.f in self.answers and is_ok(op)]
-        return sum(not self.others or others > (op.f in self.others) for op in answers)
+    def count(self, called: Mapping[str, int], answered: Mapping[str, int]) -> int:
+        """The chances on one object, by how often each function was called without a failure, and answered ok."""
+        others = sum(called[f] for f in self.others)
+        return sum(answered[f] for f in self.answers if not self.others or others > (f in self.others))
 
     @property
     def lacks(self) -> str:
@@ -68,9 +66,12 @@ def chance(name: str, answers: str, others: str = "") -> Chance:
 
 def rules_of(kind: "Kind", objects: Mapping[str | None, Sequence[Operation]]) -> dict[Rule, int]:
     """The rules, each with its chances in the operations on all objects."""
+    counts = [
+        (Counter(op.f for op in not_failed(own)), Counter(op.f for op in own if is_ok(op))) for own in objects.values()
+    ]
     return {
         Rule(guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
-            each.count(own) for own in objects.values()
+            each.count(called, answered) for called, answered in counts
         )
         for each in kind.rules
     }
@@ -91,6 +92,8 @@ class Kind(Model):
     refusals: ClassVar[Refusals] = MappingProxyType({})
     #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
     has_rest = True
+    #: Steps for each call with which the model itself is searched first, where `quick` costs more than a short search.
+    plain_steps = 0
 
     def __init__(self) -> None:
         self.names = Numbers()
@@ -127,13 +130,13 @@ class Kind(Model):
         """One key's operations as calls. One operation may be several."""
         return [(op, call) for op in not_failed(operations) if (call := self.read(op)) is not None]
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
-        """What is wrong with one key's operations, as far as that is plain without a search."""
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
+        """What is wrong with one key's operations, as far as that is plain without a search; `calls` are theirs."""
         return iter(())
 
-    def quick(self, operations: Sequence[Operation]) -> "Quick":
-        """What is searched for one key without flaws."""
-        return Quick(self, {None: self.calls(operations)})
+    def quick(self, operations: Sequence[Operation], calls: Calls) -> "Quick":
+        """What is searched for one key without flaws; `calls` are those of its operations."""
+        return Quick(self, {None: calls})
 
     def explain(self, failed: Call, states: Sequence[Any], others: Calls) -> tuple[str, str]:
         """The name of what the search refused, and why; `states` are all that there may be, if they are few."""

@@ -111,7 +111,7 @@ class FencedMutex(OwnerMutex):
         token = token_of(op) if op.f == "acquire" and is_ok(op) else None
         return None if op.f == "acquire" and token is None else Call(op.f, op.process, token)
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """The first acquire that was asked for after another one was granted, and got no greater token; or the same."""
         acquired = [op for op in operations if op.f == "acquire" and is_ok(op)]
         granted, at = sorted(acquired, key=answered), 0

@@ -23,9 +23,9 @@ def model_of(name: str) -> Kind:
     """A new instance of the model of this name; raises UsageError for an option that it does not take."""
     plain, colon, option = name.partition(":")
     kind = MODELS[plain]
-    takes = [hint for of, hint in get_type_hints(kind.__init__).items() if of != "return"]
     if not colon and plain != Semaphore.name:
         return kind()
+    takes = [hint for of, hint in get_type_hints(kind.__init__).items() if of != "return"]
     try:
         if not takes:
             raise ValueError("it has no option")

@@ -82,9 +82,8 @@ class MultiRegister(Kind):
         call = Call("txn", tuple((writes, register(on), number(value)) for writes, on, value in known))
         return call if known or is_ok(op) else None
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """Reads that disagree with their own transaction, and of values that nobody ever wrote."""
-        calls = self.calls(operations)
         written = {made for _, call in calls for writes, *made in call.value if writes for made in [tuple(made)]}
         for op, call in calls:
             held: dict[int, int] = {}
@@ -213,9 +212,9 @@ class Counter(Kind):
             if op.f == "read" and is_ok(op) and op.result is None and first and answered(first) < op.invoke_index:
                 yield op, f"{describe(first)} was acknowledged before; expected an integer"
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """The first read beyond what all changes that may have come before it can make."""
-        changes = [(op, call.value) for op, call in self.calls(operations) if call.f == "add"]
+        changes = [(op, call.value) for op, call in calls if call.f == "add"]
         # Bounds as the events pass: invoked changes may count, acknowledged ones must.
         marks = [(op.invoke_index, min(by, 0), max(by, 0)) for op, by in changes]
         marks += [(answered(op), max(by, 0), min(by, 0)) for op, by in changes if is_ok(op)]
@@ -340,10 +339,10 @@ class Bank(Kind):
             if more := [name for name in balances if name not in known]:
                 yield op, f"there is no account {', '.join(more[:5])}; expected {', '.join(sorted(known))}"
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """Balances below 0, and totals that are not that of the first read: transfers move, they make nothing."""
         first: tuple[Operation, int] | None = None
-        for op, call in self.calls(operations):
+        for op, call in calls:
             if call.f != "read":
                 continue
             below = [f"{self.value_of(i)} has {balance}" for i, balance in enumerate(call.result) if balance < 0]
@@ -502,17 +501,17 @@ class AppendLog(Kind):
             known += zip(unknown.get(number, ()), sorted(offsets), strict=False)
         return known
 
-    def quick(self, operations: Sequence[Operation]) -> Quick:
+    def quick(self, operations: Sequence[Operation], calls: Calls) -> Quick:
         appended = self.placed(operations)
-        calls = [(op, Call("append", offset)) for op, offset in appended]
+        searched = [(op, Call("append", offset)) for op, offset in appended]
         offsets = {offset for _, offset in appended}
-        for op, call in self.calls(operations):
+        for op, call in calls:
             # Where nothing ever was there may be a gap.
             if call.f == "read" and (call.result is not None or call.value in offsets):
-                calls.append((op, Call("past" if call.result is None else "read", call.value)))
-        return Quick(LastOffset(), {None: calls})
+                searched.append((op, Call("past" if call.result is None else "read", call.value)))
+        return Quick(LastOffset(), {None: searched})
 
-    def flaws(self, operations: Sequence[Operation]) -> Iterator[Finding]:
+    def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         flaws = list(self._misplaced(operations))
         yield from flaws or self._read_too_early(operations)
 
