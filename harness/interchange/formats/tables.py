@@ -253,22 +253,22 @@ def _transaction(row: dict[str, Any], *, lists: bool) -> Call:
     outcome = _OUTCOMES[row["outcome"]]
     answered = outcome is Outcome.OK
     ended = row["completed"] if answered else row["invoked"] if outcome is Outcome.FAIL else None
-    asked = [
+    request = [
         [":append" if lists else ":w", micro["key"], micro["value"]]
         if micro["f"] == _APPEND
         else [":r", micro["key"], None]
         for micro in row["ops"]
     ]
     seen = "list" if lists else "value"
-    told = [
-        [*ask[:2], micro[seen]] if micro["f"] == _SEEN else ask for ask, micro in zip(asked, row["ops"], strict=True)
+    answer = [
+        [*ask[:2], micro[seen]] if micro["f"] == _SEEN else ask for ask, micro in zip(request, row["ops"], strict=True)
     ]
     return Call(
         client=str(row["process"]),
         f="txn",
         key=None,
-        value=asked,
-        result=told if answered else None,
+        value=request,
+        result=answer if answered else None,
         started=row["invoked"],
         ended=ended,
         type=outcome,
