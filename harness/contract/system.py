@@ -129,9 +129,18 @@ class MoveLeadership(Protocol):
         ...
 
 
-#: One request of an operator to this node, which takes no promise away: says in words what the answer shows. Raises
-#: `Definite` or `Indefinite`; the caller sets a limit.
-MaintenanceRequest: TypeAlias = Callable[[Place], Awaitable[str]]
+#: What is asked of one node; says in words what the answer shows. Raises `Definite` or `Indefinite`; the caller sets a
+#: limit.
+AsksNode: TypeAlias = Callable[[Node], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceRequest:
+    """One request of an operator, which takes no promise away."""
+
+    ask: AsksNode
+    #: Takes back what the request changed, by way of any node, whether it was carried out or not; None: nothing stays.
+    undo: AsksNode | None = None
 
 
 class BaseSystem(ABC, Generic[S]):

@@ -415,6 +415,8 @@ class FaultKind(ABC):
     needs: frozenset[str] = frozenset()
     #: What holds in each phase of a fault that has phases; other faults can wait for them (`when=`).
     phases: Mapping[str, str] = MappingProxyType({})
+    #: Whether it commits the members again, without a change.
+    reconfigures: bool = False
     #: Whether only one fault of this kind may be in force at a time, on any nodes.
     alone: bool = False
     #: The time limit in seconds of each injection and each healing.

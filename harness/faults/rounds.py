@@ -44,7 +44,8 @@ class FaultRounds:
             async with asyncio.timeout(_BEGIN_DEADLINE_S):
                 return await asyncio.shield(self._first)
         except TimeoutError:
-            return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
+            outcome = FaultOutcome.INDETERMINATE if self._acts else FaultOutcome.SKIPPED
+            return Proof(outcome, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
 
     async def proven(self, proof: Awaitable[Proof]) -> Proof:
         """Note the proof of one act; a SKIPPED one does not count as the first."""

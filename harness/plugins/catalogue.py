@@ -188,6 +188,8 @@ def _systems() -> Iterator[NameEntry]:
             "--reads": ", ".join(f"{mode.value} (held to {promise})" for mode, promise in system.profile.reads.items()),
             "--require": ", ".join(guarantee.name for guarantee in system.promises()),
         }
+        if system.maintenance:
+            facts["--nemesis"] = f"administer:one:do= {', '.join(system.maintenance)}"
         settings = dict(system.settings.settable) if system.settings else {}
         yield NameEntry(
             name=name,

@@ -21,10 +21,10 @@ def freezes_clients(workers: Workers) -> bool:
 
 
 def changes_members(workers: Workers) -> bool:
-    """Decide whether a fault changes members. Only then are servers started in a way that allows it."""
+    """Decide whether a fault changes members, or asks for it. Only then are servers started in a way that allows it."""
     faults = registry.faults()
     specs = [spec for worker in workers for choice in worker for spec in choice]
-    return any(faults[spec.fault].effects(spec).changes_members for spec in specs)
+    return any(faults[spec.fault].reconfigures or faults[spec.fault].effects(spec).changes_members for spec in specs)
 
 
 def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[ScheduledFault]]:

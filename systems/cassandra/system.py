@@ -22,6 +22,7 @@ from fencepost.systems.cassandra.asking import ATTEMPT_S, asking
 from fencepost.systems.cassandra.client import SESSIONS
 from fencepost.systems.cassandra.configuration import CLIENT_PORT
 from fencepost.systems.cassandra.guarantees import lease_bound, resume_bound, unpromised
+from fencepost.systems.cassandra.maintenance import REQUESTS
 from fencepost.systems.cassandra.options import CassandraOptions
 from fencepost.systems.cassandra.releases import RELEASES
 from fencepost.systems.cassandra.settings import SETTINGS
@@ -81,6 +82,7 @@ class Cassandra(BaseSystem[CassandraOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
+    maintenance = REQUESTS
     logs = _LOGS
     lease_bound = staticmethod(lease_bound)
     replica_states = staticmethod(replicas.read)

@@ -17,6 +17,7 @@ from fencepost.systems.consul.catalog import CatalogClient
 from fencepost.systems.consul.client import ConsulClient
 from fencepost.systems.consul.configuration import CLIENT_PORT
 from fencepost.systems.consul.guarantees import leadership_bound, lease_bound, resume_bound, unpromised
+from fencepost.systems.consul.maintenance import REQUESTS
 from fencepost.systems.consul.options import ConsulOptions, MembersBy
 from fencepost.systems.consul.releases import RELEASES
 from fencepost.systems.consul.settings import SETTINGS
@@ -72,6 +73,7 @@ class Consul(BaseSystem[ConsulOptions]):
     guarantees = Path(__file__).with_name("guarantees.toml")
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
+    maintenance = REQUESTS
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.MERGED,), resumes=False, keys_together=True)
     leadership = staticmethod(leadership_bound)

@@ -14,7 +14,14 @@ from fencepost.harness.contract.logs import LogMoment, LogTable, epoch
 from fencepost.harness.contract.members import MemberChanges
 from fencepost.harness.contract.profile import Profile
 from fencepost.harness.contract.releases import Versions
-from fencepost.harness.contract.system import BaseSystem, Question, ReplicaState, ReportedTime, WatchKinds
+from fencepost.harness.contract.system import (
+    BaseSystem,
+    MaintenanceRequest,
+    Question,
+    ReplicaState,
+    ReportedTime,
+    WatchKinds,
+)
 from fencepost.harness.coordination import ClientSession, Interface, ReadMode, WatchMode
 from fencepost.harness.history import CatchUp, Clock, NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -52,10 +59,10 @@ _LOGS: Final = LogTable(
 )
 
 
-async def _request(name: str, place: Place) -> str:
+async def _request(name: str, node: Node) -> str:
     from fencepost.systems.etcd.maintenance import REQUESTS
 
-    return await REQUESTS[name](place)
+    return await REQUESTS[name](node)
 
 
 def _membership(layout: Layout, artifacts: Artifacts, *, learners: bool = False) -> "EtcdMembership":
@@ -101,7 +108,10 @@ class Etcd(BaseSystem[EtcdOptions]):
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
     maintenance = MappingProxyType(
-        {name: partial(_request, name) for name in ("compact", "defragment", "update-member")}
+        {
+            name: MaintenanceRequest(partial(_request, name))
+            for name in ("compact", "defragment", "range-at-old-revision", "update-member")
+        }
     )
     logs = _LOGS
     watches = WatchKinds(modes=(WatchMode.PERSISTENT,), resumes=True, keys_together=True)

@@ -15,6 +15,8 @@ from fencepost.systems.nats.wire.connection import NatsConnection, answer_of, co
 API: Final = "$JS.API"
 #: How many streams one answer of STREAM.LIST holds; no run has as many.
 _PAGE: Final = 256
+#: What every stream of a run has, unless it is limited for a moment.
+NO_LIMIT: Final = {"max_msgs": -1, "discard": "old"}
 
 
 async def groups(place: Place, timeout_s: float) -> Mapping[str, raftz.RaftGroup]:

@@ -15,7 +15,15 @@ from collections.abc import Mapping
 from fencepost.harness.coordination import Indefinite
 from fencepost.harness.runtime.node import Layout
 from fencepost.systems.nats import raftz
-from fencepost.systems.nats.administration import ask, connected, groups, servers_of, shortage, streams
+from fencepost.systems.nats.administration import (
+    NO_LIMIT,
+    ask,
+    connected,
+    groups,
+    servers_of,
+    shortage,
+    streams,
+)
 from fencepost.systems.nats.configuration import node_of
 from fencepost.systems.nats.placing import StreamReplica
 
@@ -48,7 +56,9 @@ class NatsReplicas:
             for stream in await streams(connection):
                 present = stream["config"]
                 if present["num_replicas"] != count:
-                    await ask(connection, f"STREAM.UPDATE.{present['name']}", {**present, "num_replicas": count})
+                    # A limit that was read would otherwise be written again after it was taken back.
+                    wanted = {**present, **NO_LIMIT, "num_replicas": count}
+                    await ask(connection, f"STREAM.UPDATE.{present['name']}", wanted)
 
     async def move_away(self, node: str, *, through: str, timeout_s: float) -> None:
         async with connected(self._layout[through], timeout_s) as connection:

@@ -72,6 +72,9 @@ class ZooKeeperMembership:
         self._layout, self._open_session, self._sync_and_read = layout, open_session, sync_and_read
 
     def prepared(self, spec: NodeSpec) -> NodeSpec:
+        if "-cp" not in spec.argv:
+            # An image with a command of its own, whose members are fixed.
+            return spec
         place = self._layout[spec.name]
         static = "".join(
             f"{line}\n"

@@ -26,6 +26,7 @@ from fencepost.systems.zookeeper.client import SESSIONS
 from fencepost.systems.zookeeper.guarantees import leadership_bound, lease_bound, resume_bound, unpromised
 from fencepost.systems.zookeeper.health import SHORT_SESSION_MS, open_session
 from fencepost.systems.zookeeper.leases import SessionLeases
+from fencepost.systems.zookeeper.maintenance import REQUESTS
 from fencepost.systems.zookeeper.membership import ZooKeeperMembership
 from fencepost.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.systems.zookeeper.question import SrvrQuestion
@@ -75,6 +76,7 @@ class ZooKeeper(BaseSystem[ZooKeeperOptions]):
     releases = RELEASES
     spec = staticmethod(configuration.spec)
     settings = SETTINGS
+    maintenance = REQUESTS
     logs = _LOGS
     guarantees = Path(__file__).with_name("guarantees.toml")
     watches = WatchKinds(modes=(WatchMode.PERSISTENT, WatchMode.ONE_SHOT), resumes=False, keys_together=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from unittest.mock import AsyncMock
 
 import pytest
 from hypothesis import given
@@ -191,10 +192,7 @@ def test_a_server_that_does_not_come_back_is_not_called_healed() -> None:
 
 
 def test_a_fault_that_throws_is_recorded_and_still_healed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(*_: object) -> None:
-        raise RuntimeError("no such rule")
-
-    monkeypatch.setattr(PartitionFault, "inject", broken)
+    monkeypatch.setattr(PartitionFault, "inject", AsyncMock(side_effect=RuntimeError("no such rule")))
     runtime = FakeRuntime()
     conductor, records, _ = _conductor(runtime)
     run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.contract.system import System
+from fencepost.harness.contract.system import MaintenanceRequest, System
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Forecast, Surroundings, look_ahead
@@ -579,22 +580,32 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
 def test_answers_to_an_operator_are_proofs_and_no_node_is_asked_that_another_fault_acts_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run, answers = Run(), [Definite("busy"), Indefinite("lost")]
-
-    async def request(place: Any) -> str:
-        if answers:
-            raise answers.pop(0)
-        return "done"
-
-    monkeypatch.setattr(type(ETCD), "maintenance", {"tidy": request})
-    run_virtual(
-        for_a_while(run, [entry("partition:n1", 0, 900), entry("administer:all:every=20ms", 10, 400, worker=1)])
-    )
+    answers = itertools.chain([Definite("busy"), Indefinite("lost")], itertools.repeat("done"))
+    run, request = Run(), AsyncMock(side_effect=answers)
+    monkeypatch.setattr(type(ETCD), "maintenance", {"tidy": MaintenanceRequest(request)})
+    cut, whole = entry("partition:n1", 0, 9900), entry("administer:all:every=20ms", 10, 400, worker=1)
+    run_virtual(for_a_while(run, [cut, whole]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert [str(e.outcome) for e in parts[:3]] == ["skipped", "indeterminate", "installed"]
     assert {(*e.nodes, e.details["do"]) for e in parts} == {("n2", "tidy"), ("n3", "tidy")}
+    # Where no node is free it is skipped.
+    run_virtual(for_a_while(run, [cut, entry("administer:n1", 10, 400, worker=1)]))
+    assert run.ends(FaultAction.INJECT)[-1].outcome is FaultOutcome.SKIPPED
     with pytest.raises(UsageError, match="there is no request sweep"):
         parse_faults("administer:n1:do=sweep", FAULTS, Placement(system=ETCD, nodes=3))
+
+
+@pytest.mark.parametrize("answer", ["low", Indefinite("lost")])
+@pytest.mark.parametrize("undone", [[Definite("refused"), "none"], [Definite("refused")]])
+def test_what_an_operator_changed_is_taken_back_by_way_of_any_node(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, undone: list[Any]
+) -> None:
+    run, change = Run(), AsyncMock(side_effect=itertools.repeat(answer))
+    limit = MaintenanceRequest(change, undo=AsyncMock(side_effect=itertools.cycle(undone)))
+    monkeypatch.setattr(type(ETCD), "maintenance", {"limit": limit})
+    run_virtual(for_a_while(run, [entry("administer:n1:every=20ms", 0, 700)]))
+    ends = {(str(e.outcome), "n2: none" in (e.proof or "")) for e in run.ends(FaultAction.HEAL)}
+    assert ends == {("healed", True) if "none" in undone else ("indeterminate", False)}
 
 
 def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -700,11 +711,7 @@ def _watch(run: Run, held: dict[tuple[str, str], int]) -> None:
 
 
 def test_a_worker_that_fails_ends_the_run_and_heals_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Run()
-
-    def broken(*_: object) -> Resolved:
-        raise RuntimeError("no such word")
-
+    run, broken = Run(), Mock(side_effect=RuntimeError("no such word"))
     monkeypatch.setattr(type(run.conductor._faults["pause"]), "resolve", broken)
 
     async def scenario() -> None:

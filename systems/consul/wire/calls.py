@@ -89,6 +89,10 @@ class ConsulCalls:
             raise Definite("refused", answer.body.decode(errors="replace").strip()[:300])
         _good(answer)
 
+    async def operate(self, method: str, target: str, body: bytes = b"") -> bytes:
+        """A request of an operator; returns the body of its answer."""
+        return _good(await self._connection.request(method, target, body)).body
+
 
 def _good(answer: HttpAnswer) -> HttpAnswer:
     """The answer, if its status says that the request was done; otherwise raises what the table says."""

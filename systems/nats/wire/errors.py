@@ -82,6 +82,9 @@ ERRORS: Final = {
         Definite,
         "the meta group changes one member at a time: refused before the proposal",
     ),
+    10077: Row(
+        "not-stored", Indefinite, "a superseded leader may find the stream full while the present one stores it"
+    ),
     10023: Row("insufficient-resources", Indefinite, "may be answered when a stored message used up the limit"),
 }
 
