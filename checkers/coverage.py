@@ -21,7 +21,7 @@ from typing import Any, Final
 from fencepost.checkers.derived.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
 from fencepost.checkers.derived.evidence import merged, number_of, row, within
 from fencepost.checkers.derived.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
-from fencepost.checkers.derived.servers import Act, OwnEnd, away, unexplained_ends, unproven_acts
+from fencepost.checkers.derived.servers import Act, OwnEnd, away, refused_to_start, unexplained_ends, unproven_acts
 from fencepost.checkers.violations.finding import Doubt, conclude, duration, rule
 from fencepost.harness.base.errors import own_end
 from fencepost.harness.history import (
@@ -248,9 +248,16 @@ def _under_fault(history: History, faults: list[FaultSpan], main: list[Operation
 
 
 def _broken_servers(history: History) -> list[str]:
-    """A server that goes on without a class may drop work without a word: what it did is no proof of anything."""
-    notes = (e.text for e in history.of(NoteEvent) if e.topic == BROKEN_SERVER)
-    return [f"{text}, and the server went on" for text in dict.fromkeys(notes)]
+    """A server that goes on without a class may drop work without a word: what it did is no proof of anything.
+
+    One that ended over it before it served did nothing.
+    """
+    notes = {
+        e.text: None
+        for e in history.of(NoteEvent)
+        if e.topic == BROKEN_SERVER and not refused_to_start(history, e.text.partition(":")[0], e.time_ns)
+    }
+    return [f"{text}, and the server went on" for text in notes]
 
 
 def _own_ends(history: History) -> list[str]:

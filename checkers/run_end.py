@@ -22,6 +22,7 @@ from typing import Final
 from fencepost.checkers.derived.clocks import TIMER, overlapping, stalls_of
 from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.reigns import LeaderSample, statements
+from fencepost.checkers.derived.servers import Comeback, comebacks
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
 from fencepost.harness.base.errors import own_end
@@ -32,8 +33,6 @@ from fencepost.harness.history import (
     FaultOutcome,
     FaultSpan,
     History,
-    NodeChange,
-    NodeEvent,
     Operation,
     Outcome,
     PhaseName,
@@ -202,58 +201,42 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
 
 def _returned(history: History, facts: Facts) -> Verdict:
     """Judge each node whose server was started again: it served, or ended by itself at start after start."""
-    findings, chances = [], list[int]()
-    for node in dict.fromkeys(e.node for e in history.of(NodeEvent)):
-        if any(f.effects.disk is DiskEffect.DAMAGED and node in f.nodes for f in history.faults):
-            continue
-        events = [e for e in history.of(NodeEvent) if e.node == node]
-        chances += [e.index for e in events if e.change is NodeChange.READY and e.incarnation > 0]
-        vain = _in_vain(history, events)
-        if len(vain) > 1 and vain[-1].time_ns - vain[0].time_ns >= _TRIED_NS:
-            ends = [e for e in events if e.change is NodeChange.EXITED and e.index > vain[0].index]
-            chances.append(ends[-1].index)
-            findings.append(
-                _SERVERS.finding(
-                    steps=_ended_again(history, events, vain, ends[-1]),
-                    nodes=(node,),
-                    events=(vain[0].index, ends[-1].index),
-                    counted_by=ends[-1].index,
-                    from_ns=vain[0].time_ns,
-                    to_ns=ends[-1].time_ns,
-                )
-            )
+    since_ns, _ = history.phases.get(PhaseName.HEAL, (NEVER_NS, 0))
+    damaged = {node for f in history.faults if f.effects.disk is DiskEffect.DAMAGED for node in f.nodes}
+    own = [node for node in comebacks(history, since_ns) if node.node not in damaged]
+    lost = [one for one in own if len(one.vain) > 1 and one.vain[-1].at_ns - one.vain[0].at_ns >= _TRIED_NS]
+    findings = [
+        _SERVERS.finding(
+            steps=_ended_again(history, one),
+            nodes=(one.node,),
+            events=(one.vain[0].event, one.last_end.event),
+            counted_by=one.last_end.event,
+            from_ns=one.vain[0].at_ns,
+            to_ns=one.last_end.at_ns,
+        )
+        for one in lost
+        if one.last_end is not None
+    ]
+    returned = [at.event for one in own for at in one.returns]
+    ended = [one.last_end.event for one in lost if one.last_end is not None]
     left = [f for f in _never_healed(history) if f.effects.stops is not Stops.CERTAIN]
     doubt = f"a server ended at each start, and {left[0].fault} was never healed" if left and findings else ""
     return verdict(
         facts,
-        _SERVERS.tally(() if doubt else findings, tuple(sorted(chances))),
+        _SERVERS.tally(() if doubt else findings, tuple(sorted([*returned, *ended]))),
         doubt=Doubt(Cause.UNDECIDED, doubt) if doubt else None,
     )
 
 
-def _in_vain(history: History, events: Sequence[NodeEvent]) -> list[NodeEvent]:
-    """Return the last starts of a node after the healing began, if its server ended each time without serving."""
-    since_ns, _ = history.phases.get(PhaseName.HEAL, (NEVER_NS, 0))
-    vain = list[NodeEvent]()
-    for event in events:
-        if event.change is NodeChange.READY or (event.change is NodeChange.EXITED and event.expected):
-            vain.clear()
-        elif event.change is NodeChange.STARTED and event.time_ns >= since_ns:
-            vain.append(event)
-    return vain if events[-1].change is NodeChange.EXITED else []
-
-
-def _ended_again(
-    history: History, events: Sequence[NodeEvent], vain: Sequence[NodeEvent], end: NodeEvent
-) -> Iterable[str]:
-    served = [e for e in events if e.change is NodeChange.READY]
+def _ended_again(history: History, one: Comeback) -> Iterable[str]:
+    assert one.last_end is not None
     yield (
-        f"{end.node} was started {len(vain)} times from {seconds(vain[0].time_ns)} until {seconds(vain[-1].time_ns)}, "
-        f"and {own_end(end.node, end.exit_status)} each time before it served"
-        + (f"; it had served last from {seconds(served[-1].time_ns)} on." if served else ".")
+        f"{one.node} was started {len(one.vain)} times from {seconds(one.vain[0].at_ns)} until "
+        f"{seconds(one.vain[-1].at_ns)}, and {own_end(one.node, one.last_end.status)} each time before it served"
+        + (f"; it had served last from {seconds(one.served_ns)} on." if one.served_ns is not None else ".")
     )
     for fault in history.faults:
-        if end.node in fault.nodes and fault.outcome is FaultOutcome.INSTALLED:
+        if one.node in fault.nodes and fault.outcome is FaultOutcome.INSTALLED:
             over = "never healed" if fault.ended_ns is None else f"healed by {seconds(fault.ended_ns)}"
             yield f"{fault.fault} of {', '.join(fault.nodes)} from {seconds(fault.began_ns)} on, {over}."
 

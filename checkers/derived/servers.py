@@ -62,11 +62,11 @@ def ends_of(history: History) -> dict[tuple[str, int], int]:
 
 def exits(history: History) -> list[ServerExit]:
     """List the ends of all servers, in order."""
-    return [
-        ServerExit(node=e.node, incarnation=e.incarnation, at_ns=e.time_ns, status=e.exit_status, event=e.index)
-        for e in history.of(NodeEvent)
-        if e.change is NodeChange.EXITED
-    ]
+    return [_exit(e) for e in history.of(NodeEvent) if e.change is NodeChange.EXITED]
+
+
+def _exit(e: NodeEvent) -> ServerExit:
+    return ServerExit(node=e.node, incarnation=e.incarnation, at_ns=e.time_ns, status=e.exit_status, event=e.index)
 
 
 def ended_by_themselves(history: History, at_ns: int) -> list[str]:
@@ -145,10 +145,56 @@ def server_ends_table(history: History) -> Any:
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that serves after the end of the one before; `event` is its row."""
+    """A server that was started, or serves, after the end of the one before; `event` is its row."""
 
     at_ns: int
     event: int
+
+
+class Comeback(msgspec.Struct, frozen=True, kw_only=True):
+    """How the servers of a node came back: every return, and the last starts whose server ended without serving.
+
+    `served_ns` is when the node served last; `last_end` is how the last of the vain starts ended.
+    """
+
+    node: str
+    returns: tuple["Return", ...]
+    vain: tuple["Return", ...]
+    served_ns: int | None
+    last_end: ServerExit | None
+
+
+def comebacks(history: History, since_ns: int) -> list[Comeback]:
+    """Tell of each node how it came back; `vain` are starts from `since_ns` on, none where the node serves or runs."""
+    nodes = dict.fromkeys(e.node for e in history.of(NodeEvent))
+    return [_comeback([e for e in history.of(NodeEvent) if e.node == node], since_ns) for node in nodes]
+
+
+def _comeback(events: Sequence[NodeEvent], since_ns: int) -> Comeback:
+    ready = [e for e in events if e.change is NodeChange.READY]
+    vain = list[Return]()
+    for e in events:
+        if e.change is NodeChange.READY or (e.change is NodeChange.EXITED and e.expected):
+            vain.clear()
+        elif e.change is NodeChange.STARTED and e.time_ns >= since_ns:
+            vain.append(Return(at_ns=e.time_ns, event=e.index))
+    last = events[-1]
+    ended = last.change is NodeChange.EXITED and bool(vain)
+    return Comeback(
+        node=last.node,
+        returns=tuple(Return(at_ns=e.time_ns, event=e.index) for e in ready if e.incarnation > 0),
+        vain=tuple(vain) if ended else (),
+        served_ns=ready[-1].time_ns if ready else None,
+        last_end=_exit(last) if ended else None,
+    )
+
+
+def refused_to_start(history: History, node: str, at_ns: int) -> bool:
+    """Whether the server that the node had at `at_ns` ended by itself before it served."""
+    own = [e for e in history.of(NodeEvent) if e.node == node]
+    which = max((e.incarnation for e in own if e.time_ns <= at_ns), default=None)
+    changes = {e.change: e for e in own if e.incarnation == which}
+    return NodeChange.READY not in changes and NodeChange.EXITED in changes and not changes[NodeChange.EXITED].expected
 
 
 def next_return(history: History, end: ServerExit) -> Return | None:

@@ -13,7 +13,7 @@ through the log as writes do. A leader that did not hear from a majority for two
     forgets         a node that starts again has forgotten its term, its vote and its log
     skips           the last node leaves out every tenth write when it applies its log
     stuck           a node that starts again never stands for election
-    stays-away      the last node ends, with exit status 10, whenever it starts with a log
+    stays-away      the last node ends, with exit status 10, whenever it starts again
     ends            the last node ends by itself, with exit status 10, a while after its first start
 """
 
@@ -46,6 +46,7 @@ DEFECTS: Final = (
 #: How long after its first start a node with the defect `ends` ends.
 _LIFE_S: Final = 6.0
 _ENDED: Final = 10
+_JOURNAL: Final = "journal.jsonl"
 _READS: Final = frozenset({"read", "members", "roster", "dump"})
 _BATCH_MAX: Final = 100
 Message = dict[str, Any]
@@ -54,7 +55,7 @@ Message = dict[str, Any]
 class Server:
     def __init__(self, name: str, peers: dict[str, tuple[str, int]], data: Path, election_s: float, defect: str):
         self._name, self._peers, self._election_s, self._defect = name, peers, election_s, defect
-        self._journal = Journal(data / "journal.jsonl", keeps=defect != "forgets")
+        self._journal = Journal(data / _JOURNAL, keeps=defect != "forgets")
         self._stands = defect != "stuck" or not self._journal.entries
         self._store = ExampleStore(skips=defect == "skips" and name > max(peers, default=""))
         #: With `early-ack`: the store as it will be once a majority has the leader's whole log.
@@ -77,8 +78,6 @@ class Server:
         clients = await asyncio.start_server(self._serve(self._answer_client), address, client_port)
         peers = await asyncio.start_server(self._serve(self._answer_peer), address, peer_port)
         self._wait_again()
-        if self._defect == "stays-away" and self._name > max(self._peers) and self._journal.entries:
-            sys.exit(_ENDED)
         if self._defect == "ends" and self._name > max(self._peers) and not self._journal.entries:
             asyncio.get_running_loop().call_later(_LIFE_S, sys.exit, _ENDED)
         try:
@@ -331,6 +330,9 @@ def main() -> None:
         name, _, place = text.partition("=")
         host, _, port = place.rpartition(":")
         peers[name] = (host, int(port))
+    has_started = (given.data / _JOURNAL).exists()
+    if given.defect == "stays-away" and given.name > max(peers) and has_started:
+        sys.exit(_ENDED)
     server = Server(given.name, peers, given.data, given.election_s, given.defect)
     asyncio.run(server.run(given.address, given.client_port, given.peer_port))
 
