@@ -8,9 +8,9 @@ The records of one log are in order, so no clock is needed. Two verdicts:
   dropped-eligible     a replica left the in-sync ones, or was eligible, and is not eligible when fewer are in sync than
                        appends need; a replica that comes back after an unclean end is left out rightly
 
-A reassignment ends with the change by which the partition's leader counts all replicas that stay as in sync. It names
-them, drops the removed ones, and may elect any that stays: it may lead if they are all in sync now and a leader was
-there to say so. Who is no replica any more need not stay eligible.
+A reassignment ends with the change by which the partition's leader counts all replicas that stay as in sync, in 4.3.1
+those that were added. It names them, drops the removed ones, and may elect any that it names: it may lead if a leader
+was there to say so. Who is no replica any more need not stay eligible.
 
 An unclean election names nobody but its own leader, whose log is the partition's from then on. Nobody else can have
 every record of that, so who could lead before need not stay eligible. The first verdict judges the election itself.
@@ -152,9 +152,13 @@ def judge(history: History, bound: SessionBound, facts: Facts) -> list[Verdict]:
 
 
 def _end_of_reassignment(before: PartitionState, now: PartitionState) -> frozenset[int]:
-    """The replicas that the end of a reassignment lets lead: a leader has said that all that stay are in sync."""
+    """The replicas that the end of a reassignment lets lead: a leader has said that these are in sync."""
     ended = bool(before.adding | before.removing) and not now.adding | now.removing
-    return now.in_sync if ended and before.leader != NOBODY and now.replicas <= now.in_sync else frozenset()
+    if not ended or before.leader == NOBODY:
+        return frozenset()
+    if now.replicas <= now.in_sync:
+        return now.in_sync
+    return before.adding if before.adding <= now.in_sync else frozenset()
 
 
 def _text(brokers: frozenset[int]) -> str:
