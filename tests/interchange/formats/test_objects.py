@@ -11,7 +11,7 @@ from fencepost.harness.interchange.formats.jepsen import read_edn
 from fencepost.harness.judging import stand_alone as foreign
 from fencepost.harness.judging.judgement import Judgement
 from fencepost.harness.judging.stand_alone import judge_foreign
-from fencepost.harness.verdict import Facts, SearchBudget, Validity
+from fencepost.harness.verdict import SearchBudget, Validity
 from fencepost.harness.verdict.figures import values
 
 
@@ -230,15 +230,10 @@ def test_the_budget_ends_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten concurrent additions, and then a sum that none of the orders makes, though it is within bounds."""
     lines = [f"{i} add 2" for i in range(10)] + ["10 read", *(f"{i} :ok" for i in range(10)), "10 :ok 7"]
     assert dict(judged(lines).verdicts[0].counts) == {"impossible-value": 1}
-    monkeypatch.setattr(foreign, "_facts", tight)
+    monkeypatch.setattr(foreign, "_budget", lambda operations: SearchBudget(steps=300))
     judgement = judged(lines)
     assert (judgement.validity, judgement.verdicts[0].counts) == ("unknown", {})
     assert "1 objects were not finished, none is invalid; the budget of steps is spent" in judgement.headline
-
-
-def tight(guarantee: str, model: str, *more: Any) -> Facts:
-    budget = SearchBudget(steps=300)
-    return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), budget=budget)
 
 
 @pytest.mark.parametrize("answer", ["nil", "1"])
