@@ -467,6 +467,14 @@ def possibly_stopped(history: History, node: str) -> Intervals:
     return merged([*tried, *stopped(history, node)])
 
 
+def possibly_away(history: History, node: str) -> Intervals:
+    """Return when others may have missed a node: it may not have run, or a fault at it cut links or changed members."""
+    cutting = (f for f in history.faults if (f.effects.cuts or f.effects.changes_members) and node in f.nodes)
+    cut = [history.possible(f) for f in cutting if f.outcome is not FaultOutcome.SKIPPED]
+    gone = [(end.at_ns, end.until_ns) for end in unexplained_ends(history) if end.node == node]
+    return merged([*possibly_stopped(history, node), *cut, *gone])
+
+
 def catch_ups_table(history: History) -> Any:
     """How nodes caught up from the main phase on (-> CATCH_UPS): at a cluster's start there is nothing to catch up."""
     since_ns, _ = history.phases.get(PhaseName.MAIN, (0, 0))

@@ -26,11 +26,14 @@ from fencepost.checkers.derived.reigns import (
     logged_elections,
     statements,
 )
-from fencepost.checkers.derived.servers import changes_ns, stopped
+from fencepost.checkers.derived.servers import changes_ns, possibly_away, stopped
 from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, Renewal
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, LeaseBound
+
+#: A node that returns is known again to all others by then.
+_KNOWN_AGAIN_NS: Final = 10_000_000_000
 
 
 class Lives:
@@ -44,6 +47,10 @@ class Lives:
         self._named: Final = NamedEpochs(statements(history))
         self._disturbed: Final = _disturbed(history, self._named)
         self._log_delay_ns: Final = log_delay_ns(history)
+        self._away: Final = {
+            node: [(began, ended + _KNOWN_AGAIN_NS) for began, ended in possibly_away(history, node)]
+            for node in (facts.nodes if bound.ends_with_node else ())
+        }
 
     # Alive
 
@@ -62,7 +69,9 @@ class Lives:
     def certain(self, lease: GrantedLease, renewals: Sequence[Renewal]) -> Intervals:
         """Return when it was certainly alive by these of its renewals, as disjoint intervals in order."""
         ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else NEVER_NS
+        away = self._away.get(lease.grant.op.node, ())
         spans = [(r.answered_ns, min(self.until_ns(r), ends_ns)) for r in renewals]
+        spans = [(start, min([end, *(began for began, over in away if over > start)])) for start, end in spans]
         return merged([(start, end) for start, end in spans if start < end])
 
     # Over

@@ -393,11 +393,13 @@ class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
     It ends after `ttls` times its time to live and `extra_ns`; after an election, or anything else that disturbs the
     cluster, both count again. `clocks` are those of the nodes by which the system may count: a lease is certainly alive
     while the fastest of them has not counted its time to live, and certainly over when the slowest has counted all.
+    `ends_with_node`: it may end at once where the node that granted it is taken for gone.
     """
 
     extra_ns: int
     source: str
     ttls: int = 1
+    ends_with_node: bool = False
     clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
 
 

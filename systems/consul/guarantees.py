@@ -69,6 +69,8 @@ def lease_bound(options: ConsulOptions) -> LeaseBound:
         ttls=2,
         source="session_ttl.go: SessionTTLMultiplier is 2, initializeSessionTimers at each election; plus 1 s to commit"
         " the end",
+        # A leader that does not know a node of the catalog, since it started while that was away, deregisters it.
+        ends_with_node=True,
         clocks=(Clock.MONOTONIC,),
     )
 
