@@ -380,9 +380,12 @@ async def _ended(lab: Lab, note: Any, found: dict[str, Any], name: str, delay_s:
     held = await one.acquire(lock)
     began = time.monotonic()
     codes: set[str] = set()
+    asked = began
     while (got := await outcome(lambda: two.acquire(lock)))[0] != "ok" and time.monotonic() - began < PATIENCE_S:
-        codes.add(got[1])
+        codes |= {got[1]} if time.monotonic() - asked < 1 else {got[1], "stalled"}
+        asked = time.monotonic()
         await asyncio.sleep(0.05)
+    codes |= set() if time.monotonic() - asked < 1 else {"stalled"}
     found[f"taken over, {name}"] = [got[0], time.monotonic() - began, sorted(codes)]
     await note(f"guarded, expired, {name}", lambda: one.guarded_write("h", b"4", lock, held))
     await note(f"release, expired, {name}", lambda: one.release(lock, held))

@@ -176,10 +176,11 @@ def test_members_by_the_catalog_are_told_apart_dropped_and_back_by_a_late_renewa
 
 def test_a_session_ends_after_twice_its_time_to_live(semantics: dict[str, Any]) -> None:
     kind, after_s, codes = semantics["taken over, no delay"]
-    assert kind == "ok" and codes == ["held"]
+    assert kind == "ok" and {*codes} - {"stalled"} == {"held"}
     assert 1 < after_s < 10
     kind, delayed_s, codes = semantics["taken over, delay"]
-    assert kind == "ok" and codes == ["held", "lock-delay"]
+    # Whoever asks a second late may have slept through the delay.
+    assert kind == "ok" and {"held"} <= {*codes} <= {"held", "lock-delay", "stalled"} and len(codes) > 1
     assert delayed_s > 2 + 1
 
 
