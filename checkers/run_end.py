@@ -22,7 +22,7 @@ from typing import Final
 from fencepost.checkers.derived.clocks import TIMER, overlapping, stalls_of
 from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.reigns import LeaderSample, statements
-from fencepost.checkers.derived.servers import Comeback, comebacks
+from fencepost.checkers.derived.servers import Restarts, restarts
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
 from fencepost.harness.base.errors import own_end
@@ -203,21 +203,21 @@ def _returned(history: History, facts: Facts) -> Verdict:
     """Judge each node whose server was started again: it served, or ended by itself at start after start."""
     since_ns, _ = history.phases.get(PhaseName.HEAL, (NEVER_NS, 0))
     damaged = {node for f in history.faults if f.effects.disk is DiskEffect.DAMAGED for node in f.nodes}
-    own = [node for node in comebacks(history, since_ns) if node.node not in damaged]
-    lost = [one for one in own if len(one.vain) > 1 and one.vain[-1].at_ns - one.vain[0].at_ns >= _TRIED_NS]
+    own = [node for node in restarts(history, since_ns) if node.node not in damaged]
+    lost = [one for one in own if len(one.failed) > 1 and one.failed[-1].at_ns - one.failed[0].at_ns >= _TRIED_NS]
     findings = [
         _SERVERS.finding(
             steps=_ended_again(history, one),
             nodes=(one.node,),
-            events=(one.vain[0].event, one.last_end.event),
+            events=(one.failed[0].event, one.last_end.event),
             counted_by=one.last_end.event,
-            from_ns=one.vain[0].at_ns,
+            from_ns=one.failed[0].at_ns,
             to_ns=one.last_end.at_ns,
         )
         for one in lost
         if one.last_end is not None
     ]
-    returned = [at.event for one in own for at in one.returns]
+    returned = [at.event for one in own for at in one.returned]
     ended = [one.last_end.event for one in lost if one.last_end is not None]
     left = [f for f in _never_healed(history) if f.effects.stops is not Stops.CERTAIN]
     doubt = f"a server ended at each start, and {left[0].fault} was never healed" if left and findings else ""
@@ -228,11 +228,11 @@ def _returned(history: History, facts: Facts) -> Verdict:
     )
 
 
-def _ended_again(history: History, one: Comeback) -> Iterable[str]:
+def _ended_again(history: History, one: Restarts) -> Iterable[str]:
     assert one.last_end is not None
     yield (
-        f"{one.node} was started {len(one.vain)} times from {seconds(one.vain[0].at_ns)} until "
-        f"{seconds(one.vain[-1].at_ns)}, and {own_end(one.node, one.last_end.status)} each time before it served"
+        f"{one.node} was started {len(one.failed)} times from {seconds(one.failed[0].at_ns)} until "
+        f"{seconds(one.failed[-1].at_ns)}, and {own_end(one.node, one.last_end.status)} each time before it served"
         + (f"; it had served last from {seconds(one.served_ns)} on." if one.served_ns is not None else ".")
     )
     for fault in history.faults:

@@ -151,39 +151,39 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     event: int
 
 
-class Comeback(msgspec.Struct, frozen=True, kw_only=True):
-    """How the servers of a node came back: every return, and the last starts whose server ended without serving.
+class Restarts(msgspec.Struct, frozen=True, kw_only=True):
+    """The restarts of one node: `returned` are those after which it served, `failed` the last ones, if it never did.
 
-    `served_ns` is when the node served last; `last_end` is how the last of the vain starts ended.
+    `served_ns` is when it began to serve last; `last_end` is how the server of the last failed start ended.
     """
 
     node: str
-    returns: tuple["Return", ...]
-    vain: tuple["Return", ...]
+    returned: tuple[Return, ...]
+    failed: tuple[Return, ...]
     served_ns: int | None
     last_end: ServerExit | None
 
 
-def comebacks(history: History, since_ns: int) -> list[Comeback]:
-    """Tell of each node how it came back; `vain` are starts from `since_ns` on, none where the node serves or runs."""
+def restarts(history: History, since_ns: int) -> list[Restarts]:
+    """Return the restarts of each node; `failed` only those from `since_ns` on, and none where the node runs now."""
     nodes = dict.fromkeys(e.node for e in history.of(NodeEvent))
-    return [_comeback([e for e in history.of(NodeEvent) if e.node == node], since_ns) for node in nodes]
+    return [_restarts([e for e in history.of(NodeEvent) if e.node == node], since_ns) for node in nodes]
 
 
-def _comeback(events: Sequence[NodeEvent], since_ns: int) -> Comeback:
+def _restarts(events: Sequence[NodeEvent], since_ns: int) -> Restarts:
     ready = [e for e in events if e.change is NodeChange.READY]
-    vain = list[Return]()
+    failed = list[Return]()
     for e in events:
         if e.change is NodeChange.READY or (e.change is NodeChange.EXITED and e.expected):
-            vain.clear()
+            failed.clear()
         elif e.change is NodeChange.STARTED and e.time_ns >= since_ns:
-            vain.append(Return(at_ns=e.time_ns, event=e.index))
+            failed.append(Return(at_ns=e.time_ns, event=e.index))
     last = events[-1]
-    ended = last.change is NodeChange.EXITED and bool(vain)
-    return Comeback(
+    ended = last.change is NodeChange.EXITED and bool(failed)
+    return Restarts(
         node=last.node,
-        returns=tuple(Return(at_ns=e.time_ns, event=e.index) for e in ready if e.incarnation > 0),
-        vain=tuple(vain) if ended else (),
+        returned=tuple(Return(at_ns=e.time_ns, event=e.index) for e in ready if e.incarnation > 0),
+        failed=tuple(failed) if ended else (),
         served_ns=ready[-1].time_ns if ready else None,
         last_end=_exit(last) if ended else None,
     )

@@ -7,7 +7,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import Callable, Set
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
@@ -15,6 +15,7 @@ from typing import Final
 from fencepost.harness.base.errors import HarnessError, NodeNotReady
 from fencepost.harness.contract.releases import ask_version
 from fencepost.harness.coordination import Definite, Indefinite, prepare
+from fencepost.harness.faults.event_watch import paused
 from fencepost.harness.faults.kind import Cluster
 from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -103,20 +104,22 @@ class Servers:
         Servers that end by themselves are started again meanwhile, as whoever runs them would.
         """
         settle_s = self.checked.plan.duration_ns("settle") / 1e9
-        starting = asyncio.create_task(self._start_the_ended())
+        over = asyncio.Event()
+        starting = asyncio.create_task(self._start_the_ended(over))
         try:
             wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=end.may_settle)
         finally:
-            starting.cancel()
-            with suppress(asyncio.CancelledError):
-                await starting
+            # A start that has begun is finished: half of one would leave a process that nobody knows.
+            over.set()
+            await starting
         if wrong:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
 
-    async def _start_the_ended(self) -> None:
-        """Start servers that ended by themselves, later and later, until cancelled; where a disk is full, in vain."""
+    async def _start_the_ended(self, over: asyncio.Event) -> None:
+        """Start servers that ended by themselves, later and later, until `over`; not where the disk is full."""
         for pause_s in _START_AGAIN_S:
-            await asyncio.sleep(pause_s)
+            if not await paused(pause_s, over):
+                return
             for name, node in self.runtime.nodes.items():
                 if death_of(node) and name not in self._retired and not _is_full(node.place.data):
                     await node.start()
