@@ -9,7 +9,9 @@ import pytest
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.plugins import registry
+from fencepost.harness.runner import servers as servers_module
 from fencepost.harness.runner.servers import Servers
+from fencepost.harness.runtime.node import Exit, NodeState
 from tests.fakes.fakes_runtime import FakeNode
 
 
@@ -35,3 +37,25 @@ def test_a_system_that_waits_to_start_is_asked_before_every_start(system: str, w
     with pytest.raises(HarnessError, match="not made"):
         asyncio.run(servers.start(cluster, background, lambda: False))
     assert len(runtime.nodes["n1"].before_start) == waits
+
+
+def test_whoever_ended_by_itself_is_started_again_unless_it_is_to_stay_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(name: str, *, expected: bool = False) -> FakeNode:
+        return FakeNode(name, state=NodeState.DEAD, last_exit=Exit(name, 0, 1, expected))
+
+    monkeypatch.setattr(servers_module, "_START_AGAIN_S", (0.01,))
+    monkeypatch.setattr(servers_module, "_is_full", lambda data: data.parent.name == "n4")
+    runtime: Any = Unmade()
+    runtime.nodes = {n.name: n for n in (ended("n1"), ended("n2", expected=True), ended("n3"), ended("n4"))}
+    checked: Any = SimpleNamespace(
+        system=None, workload=SimpleNamespace(nodes=lambda members: ()), members=(), plan=SimpleNamespace()
+    )
+    servers = Servers(Path(), checked, artifacts=None, runtime=runtime, recorder=None)  # type: ignore[arg-type]
+    servers._retired = {"n3"}
+    asyncio.run(servers._start_the_ended(asyncio.Event()))
+    assert [name for name, node in runtime.nodes.items() if node.actions == ["start"]] == ["n1"]
+    over = asyncio.Event()
+    over.set()
+    runtime.nodes = {"n1": ended("n1")}
+    asyncio.run(servers._start_the_ended(over))
+    assert runtime.nodes["n1"].actions == []
