@@ -471,8 +471,7 @@ def possibly_away(history: History, node: str) -> Intervals:
     """Return when others may have missed a node: it may not have run, or a fault at it cut links or changed members."""
     cutting = (f for f in history.faults if (f.effects.cuts or f.effects.changes_members) and node in f.nodes)
     cut = [history.possible(f) for f in cutting if f.outcome is not FaultOutcome.SKIPPED]
-    gone = [(end.at_ns, end.until_ns) for end in unexplained_ends(history) if end.node == node]
-    return merged([*possibly_stopped(history, node), *cut, *gone])
+    return merged([*possibly_stopped(history, node), *cut])
 
 
 def catch_ups_table(history: History) -> Any:
