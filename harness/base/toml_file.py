@@ -166,10 +166,10 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables of dotted keys, as TOML reads them; the opposite of `flat`."""
+    """Tables of a plan's dotted keys, the opposite of `flat`: at most three deep, since a server's setting has dots."""
     result: dict[str, Any] = {}
     for name, value in values.items():
-        *tables, last = name.split(".")
+        *tables, last = name.split(".", 2)
         table = result
         for part in tables:
             table = table.setdefault(part, {})

@@ -703,17 +703,17 @@ def with_holds(
     ]
 
 
-def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]) -> list[bool]:
-    """Return, for every possible leader and a number of draws, whether the fault cuts that leader off."""
+def _cases(
+    spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], leader_names: tuple[str, ...]
+) -> Iterator[bool]:
+    """Yield, for every possible leader and a number of draws, whether the fault cuts that leader off."""
     nodes = tuple(member.name for member in members)
     voters = [member.name for member in members if member.votes]
-    cases = []
     for leader in voters:
         view = View(nodes=nodes, leader=leader, epoch=1, members=members, leader_names=leader_names)
         for seed in range(_DRAWS):
             resolved = fault.choose(spec, view, random.Random(seed))
-            cases.append(not isinstance(resolved, Skip) and _is_cut_off(leader, voters, resolved.links))
-    return cases
+            yield not isinstance(resolved, Skip) and _is_cut_off(leader, voters, resolved.links)
 
 
 def _is_cut_off(node: str, voters: Sequence[str], links: Collection[Link]) -> bool:
