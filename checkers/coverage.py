@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from fencepost.checkers.derived.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
 from fencepost.checkers.derived.evidence import merged, number_of, row, within
-from fencepost.checkers.derived.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
+from fencepost.checkers.derived.positions import OCCASIONAL, PARTITION_STAMPED, final_answers
 from fencepost.checkers.derived.servers import Act, OwnEnd, away, refused_to_start, unexplained_ends, unproven_acts
 from fencepost.checkers.violations.finding import Doubt, conclude, duration, rule
 from fencepost.harness.base.errors import own_end
@@ -85,7 +85,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     doubtful = [
         *_never_healed(history),
         *_unproven([e for e in unproven if e not in tested]),
-        *([] if final_reads(history) else ["no final read was answered"]),
+        *([] if final_answers(history) else ["no final read was answered"]),
         *_broken_servers(history),
         *_smaller_cluster(history, facts, start_ns, end_ns),
     ]
@@ -314,6 +314,6 @@ def _figures(history: History, main: list[Operation]) -> dict[str, Any]:
         "main_invoked": tallies((o.f, o.invoke_index) for o in main),
         "faults_by_outcome": tallies((f.outcome.value, f.events[-1]) for f in history.faults),
         "faults_installed": tallies((f.fault, f.events[1]) for f in installed),
-        "final_reads": number_of(final_reads(history)),
+        "final_reads": number_of(final_answers(history)),
         LOOP_LAG: Traced(0) if worst is None else Traced(worst.loop_lag_ns_max, (worst.index,)),
     }

@@ -19,7 +19,7 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from fencepost.checkers.derived.clocks import TIMER, overlapping, stalls_of
+from fencepost.checkers.derived.clocks import TIMER, OwnTime, overlapping, stalls_of
 from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.reigns import LeaderSample, statements
 from fencepost.checkers.derived.servers import Restarts, restarts
@@ -91,6 +91,10 @@ def check_replicas(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
+def _wait_in_words(node: str, waits_until_ns: int) -> str:
+    return f"a clock of {node} was put back: what waits for a time may wait until {seconds(waits_until_ns)}"
+
+
 def _subject(row: ReplicaEvent) -> str:
     return row.subject
 
@@ -114,6 +118,12 @@ def _compare(
         at_one = replica.position == last.position
         if last.time_ns - since_ns < _STANDS_NS:
             doubts.append(f"{replica.node} and {last.node} differed still, but not for {duration(_STANDS_NS)}")
+            continue
+        waits_until_ns = OwnTime(history, replica.node, []).waits_until_ns
+        if last.time_ns - waits_until_ns < _STANDS_NS and (not at_one or last.position is None):
+            doubts.append(
+                f"{replica.node} differed from {last.node} still, but {_wait_in_words(replica.node, waits_until_ns)}"
+            )
             continue
         own = [row for row in keys if row.node in (replica.node, last.node)]
         rule, into = (_DIFFERS, differing) if at_one else (_BEHIND, behind)
@@ -185,9 +195,10 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
             continue
         findings: Sequence[Finding] = ()
         chances: Rows = ()
+        doubt = None
         if bound is not None and healed_ns is not None:
             findings, chances = judge(history, facts, healed_ns, bound.limit_ns)
-        doubt = _doubt(history, facts, healed_ns) if findings else None
+            doubt = _doubt(history, facts, healed_ns, bound.limit_ns) if findings else None
         verdicts.append(
             verdict(
                 facts,
@@ -253,12 +264,16 @@ def _healed_ns(history: History) -> int | None:
     return history.healed_ns if None in ends else max(end for end in ends if end is not None)
 
 
-def _doubt(history: History, facts: Facts, healed_ns: int | None) -> Doubt | None:
-    """What else may have kept the cluster from serving: a fault that was never healed, or a harness that stalled."""
+def _doubt(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> Doubt | None:
+    """What else may have kept the cluster from serving: a fault left, a clock put back, a stalled harness."""
     left = _never_healed(history)
     if left:
         return Doubt(Cause.UNDECIDED, f"nothing was served at the end, and {left[0].fault} was never healed")
-    stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), healed_ns or 0, history.end_ns)
+    waits = {node: OwnTime(history, node, []).waits_until_ns for node in facts.nodes}
+    last = max(waits, key=lambda node: waits[node], default=None)
+    if last is not None and waits[last] + limit_ns > history.end_ns:
+        return Doubt(Cause.UNDECIDED, f"nothing was served at the end, but {_wait_in_words(last, waits[last])}")
+    stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), healed_ns, history.end_ns)
     if any(stall.what == TIMER for stall in stalls):
         return Doubt(Cause.STALLED, "nothing was served at the end, and the harness stalled after the healing")
     return None

@@ -156,6 +156,11 @@ class OwnTime:
         """Whether one of its clocks lost time at once: then a longer time may have counted less."""
         return any(steps for _, steps in self._clocks)
 
+    @property
+    def waits_until_ns(self) -> int:
+        """Until when something may wait that began to wait before one of its clocks was put back; 0: none was."""
+        return max((step.to_ns + step.lost_ns for _, steps in self._clocks for step in steps), default=0)
+
     def running_ns(self, from_ns: int, to_ns: int) -> int:
         """Return the least time, in ns, that the node can have run from `from_ns` to `to_ns` by its own clocks."""
         true_ns = to_ns - from_ns - within(self.stopped, from_ns, to_ns)

@@ -139,7 +139,7 @@ EFFECT_FREE: Final = frozenset(
 )
 #: What counts as having looked again after healing; an id given out then meets those given before, and transactions
 #: only read then.
-_FINAL: Final = EFFECT_FREE | {"allocate", "txn"}
+_FINAL: Final = EFFECT_FREE | {"txn"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
 CURRENT: Final = frozenset(
     {
@@ -193,8 +193,19 @@ def in_final(history: History, operation: Operation) -> bool:
 @once
 def final_reads(history: History) -> list[Operation]:
     """List the answered reads (and the like) that were invoked in the final phase, in the order of invocation."""
-    answered = (o for o in history.operations if o.type is Outcome.OK and o.f in _FINAL)
-    return [o for o in answered if in_final(history, o)]
+    return [o for o in _final_operations(history) if o.type is Outcome.OK and o.f in _FINAL]
+
+
+def final_answers(history: History) -> list[Operation]:
+    """List the answers of the final phase: those to reads, or to anything where a workload does not read by itself."""
+    asked = _final_operations(history)
+    reads = [o for o in asked if o.f in _FINAL]
+    return [o for o in reads or asked if o.type is Outcome.OK]
+
+
+@once
+def _final_operations(history: History) -> list[Operation]:
+    return [o for o in history.operations if in_final(history, o)]
 
 
 def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:
