@@ -198,9 +198,9 @@ def final_reads(history: History) -> list[Operation]:
 
 def final_answers(history: History) -> list[Operation]:
     """List the answers of the final phase: those to reads, or to anything where a workload does not read by itself."""
-    asked = _final_operations(history)
-    reads = [o for o in asked if o.f in _FINAL]
-    return [o for o in reads or asked if o.type is Outcome.OK]
+    operations = _final_operations(history)
+    reads = [o for o in operations if o.f in _FINAL]
+    return [o for o in reads or operations if o.type is Outcome.OK]
 
 
 @once
