@@ -27,7 +27,8 @@ from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.systems.etcd.wire.grpc_call import LiveCall, unary
 from fencepost.systems.etcd.wire.http2 import Http2Connection
 
-_ROOT: Final = b"metastore"
+#: Keys are paths below it.
+ROOT: Final = b"metastore"
 
 
 class EtcdMetastore(BaseMetastore):
@@ -71,7 +72,7 @@ class EtcdMetastore(BaseMetastore):
             self.unregister_path_change_handler(path)
 
     async def _handle(self, request: Request) -> MetastoreResponse:
-        key = _ROOT + request.path.encode()
+        key = ROOT + request.path.encode()
         match request:
             case Create():
                 put = rpc.PutRequest(key=key, value=request.data, lease=self._lease if request.ephemeral else 0)

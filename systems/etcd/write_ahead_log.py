@@ -25,6 +25,7 @@ from google.protobuf.message import DecodeError
 
 from fencepost.harness.base.crc32c import crc32c
 from fencepost.harness.history import LogEntry, NodeLog
+from fencepost.systems.etcd.metastore import ROOT
 from fencepost.systems.etcd.wire import rpc_pb2 as rpc
 
 _SEGMENT: Final = re.compile(r".*/wal/([0-9a-f]{16}-([0-9a-f]{16})\.wal)")
@@ -202,7 +203,7 @@ def _meanings(entries: Iterable[rpc.RaftEntry], *, whole: bool) -> Iterator[LogE
             # With an alarm writes are refused, until it ends or another member says so.
             unsure = unsure or request.HasField("alarm")
             kind, wrote = _apply(request, store, unsure=unsure)
-        fields = {"wrote": [[_text(put.key), _text(put.value).rstrip()] for put in wrote]} if wrote else {}
+        fields = {"wrote": [[_name(put.key), _text(put.value).rstrip()] for put in wrote]} if wrote else {}
         yield LogEntry(
             offset=entry.index, epoch=entry.term, type=kind, fields={"content": zlib.crc32(entry.data), **fields}
         )
@@ -273,6 +274,11 @@ def _holds(compare: rpc.Compare, store: _Store) -> bool | None:
         case rpc.Compare.CREATE, rpc.Compare.GREATER if not compare.create_revision:
             return there
     return None
+
+
+def _name(key: bytes) -> str:
+    """What clients call a key: one of the metadata store is a path below its root."""
+    return _text(key.removeprefix(ROOT + b"/"))
 
 
 def _text(data: bytes) -> str:

@@ -78,6 +78,8 @@ def test_what_was_written_is_read() -> None:
     assert (late.start_offset, kinds(late)) == (5, "5/2:maybe5 6/2:maybe6")
     sent = sample().add(5, rpc.WalSnapshot(index=9, term=2)).entry(10, 2, put=put("7")).read()
     assert (sent.start_offset, kinds(sent)) == (10, "10/2:maybe7")
+    path = Writer().entry(1, 1, put=rpc.PutRequest(key=b"metastore/w0", value=b"1")).read()
+    assert path.entries[0].fields["wrote"] == [["w0", "1"]]
 
 
 def test_comparisons_are_followed_as_far_as_they_can_be() -> None:
