@@ -24,9 +24,9 @@ from fencepost.campaigns.night.session import (
 )
 from fencepost.campaigns.night.strategy import Strategy
 from fencepost.campaigns.night.telling import about
-from fencepost.harness.base.errors import StoppedBeforeStart, UsageError, command_line
+from fencepost.harness.base.errors import StoppedBeforeStart, command_line
 from fencepost.harness.base.offers import plugin_paths
-from fencepost.harness.base.quantities import counted, parse_duration_ns
+from fencepost.harness.base.quantities import counted, parse_budget_s
 from fencepost.harness.base.signals import StopRequest
 from fencepost.harness.cli.output.help import jobs_or_auto, print_document, seed_or_drawn, shared_flags
 from fencepost.harness.cli.output.progress import shorten
@@ -100,9 +100,7 @@ night_options = shared_flags("resume", "seed", "results", "json", budget="1h", j
 
 def wishes_of(again: list[str], *, budget: str, jobs: str, seed: int | None, **own: Any) -> NightWishes:
     """The wishes of these flags and of a command's own; `again` repeats the command without them. Raises UsageError."""
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
-    if not budget_s:
-        raise UsageError(f"--budget {budget} leaves no time for a run", hint="give minutes or hours, such as 2h")
+    budget_s = parse_budget_s(budget)
     drawn = seed_or_drawn(seed)
     again = [*again, "--budget", budget, "--seed", str(drawn), *["--jobs", jobs] * (jobs != "auto")]
     again += [part for plugin in plugin_paths() for part in ("--plugin", plugin)]

@@ -13,7 +13,7 @@ from fencepost.campaigns.kip.page import claim_words, measured_words
 from fencepost.campaigns.kip.rows import Proposal, parts_of
 from fencepost.campaigns.kip.table import KipTable
 from fencepost.campaigns.night.session import NightWishes
-from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.quantities import parse_budget_s
 from fencepost.harness.cli.output.help import Documented, HelpExample, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plugins import registry
@@ -33,7 +33,7 @@ def make_table(
     proposal: Proposal, *, systems: str, runtime: str, budget: str, seed: int, fresh: bool, results: Path
 ) -> int:
     """Make the runs and the table; returns the exit code of the table."""
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    budget_s = parse_budget_s(budget)
     making = TableMaking(proposal, _systems(proposal, systems), results / FOLDER, runtime=runtime, fresh=fresh)
     if making.cells:
         carry_out(making, NightWishes(budget_s=budget_s, seed=seed, results=making.results))

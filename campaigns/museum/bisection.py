@@ -30,7 +30,7 @@ from fencepost.campaigns.night.pool import Demand, WaitingRun
 from fencepost.campaigns.night.session import NightWishes
 from fencepost.campaigns.night.strategy import CellStrategy
 from fencepost.harness.base.errors import ExitCode, MachineError, UsageError
-from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.quantities import parse_budget_s
 from fencepost.harness.cli.output.help import Documented, HelpExample, seed_or_drawn, shared_flags
 from fencepost.harness.findings.rate import Rate
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -232,7 +232,7 @@ def command(exhibit: str, good: str, bad: str, builds: str, budget: str, seed: i
         raise UsageError(f"{one.id} cannot be bisected: {one.unjudged}")
     releases = releases_between(one, good, bad, [part.strip() for part in builds.split(",") if part.strip()])
     test = sequential_test(one.bug_rate, len(releases))
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    budget_s = parse_budget_s(budget)
     wishes = NightWishes(budget_s=budget_s, seed=seed_or_drawn(seed), results=results, jobs=1)
     click.echo(
         f"{len(releases)} releases; one is clean after {test.clean_runs} runs without the bug, "

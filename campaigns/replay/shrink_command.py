@@ -13,7 +13,7 @@ from fencepost.campaigns.replay.recorded import choose, read_recorded
 from fencepost.campaigns.replay.reductions import dropped
 from fencepost.campaigns.replay.shrinking import CONFIRMATIONS, CONFIRMATIONS_MIN, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.base.errors import ExitCode, UsageError, command_line
-from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.quantities import parse_budget_s
 from fencepost.harness.cli.output.help import Documented, HelpExample, PathValue, shared_flags
 from fencepost.harness.cli.output.progress import shorten
 
@@ -32,9 +32,7 @@ _SHORT_SEARCH_TRIES: Final = 8
 
 def shrink(run: Path, results: Path, *, budget: str, confirmations: int, fingerprint: str | None) -> int:
     """Shrink a run and print what is left: 0 when that is confirmed or nothing can be left out, else 2."""
-    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
-    if not budget_s:
-        raise UsageError(f"--budget {budget} leaves no time for a try", hint="give 30m, or at least some minutes")
+    budget_s = parse_budget_s(budget)
     if confirmations < CONFIRMATIONS_MIN:
         raise UsageError(
             f"--confirm {confirmations}: fewer than {CONFIRMATIONS_MIN} new runs confirm nothing",

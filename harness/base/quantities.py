@@ -64,6 +64,14 @@ def parse_duration_ns(text: str, *, what: str = "duration") -> int:
     return round(sum(float(number) * _UNITS_NS[unit] for number, unit in parts))
 
 
+def parse_budget_s(text: str) -> float:
+    """Read the value of `--budget` as seconds; raises UsageError for what is no duration, and for none at all."""
+    budget_ns = parse_duration_ns(text, what="--budget")
+    if not budget_ns:
+        raise UsageError(f"--budget {text} leaves no time for a run", hint="give minutes or hours, such as 2h")
+    return budget_ns / 1e9
+
+
 def format_duration(ns: int) -> str:
     """The shortest text that parses back to `ns`."""
     for unit in ("h", "m", "s", "ms", "us"):

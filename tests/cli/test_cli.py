@@ -122,7 +122,12 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         (("run", "no-such.toml"), ["no-such.toml", "No such file"]),
         (("check", "x", "--spark-master", "spark://far:7077"), ["nothing is judged through Spark", "add --spark"]),
         (("check", "/nowhere"), ["there is no run in this folder"]),
-        (("shrink", "x", "--budget", "0s"), ["--budget 0s leaves no time for a try"]),
+        (("shrink", "x", "--budget", "0s"), ["--budget 0s leaves no time for a run"]),
+        (
+            ("bisect", "zookeeper-old-leader-answers", "--good", "3.9.4", "--bad", "3.9.5", "--budget", "0s"),
+            ["no time"],
+        ),
+        (("conformance", "kip-273", "--budget", "0s"), ["no time"]),
         (("list", "planets"), ["planets", "systems"]),
         (("fly",), ["unknown command 'fly'", "check, conformance, demo"]),
         ((*ETCD, "--version", "/no/such/etcd"), ["/no/such/etcd"]),
