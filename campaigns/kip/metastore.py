@@ -76,20 +76,25 @@ class MetastoreWorkload(Workload[MetastoreOptions]):
             return Offer(draw.choice(("pipeline", "family", "versions", "watched")), f"s{worker}x{i}")
 
         writes = draws(lambda worker, i, draw: Offer("write", f"w{draw.below(_SHARED)}", worker * 1_000_000 + i))
-        expiries = draws(lambda worker, i, draw: Offer("expire", f"e{worker}x{i}", options.ttl // 1_000_000))
         return reserve(
             (node_count, at_rate(options.write_rate, writes)),
-            (node_count, at_rate(1.0, expiries)),
+            (node_count, at_rate(1.0, _expiries("e", options))),
             (node_count * options.workers_per_node, at_rate(options.rate, draws(scenario))),
         )
 
     def final_generator(self, options: MetastoreOptions, node_count: int) -> Generator:
         """A few more scenarios once all is healed, so that a run is never without them."""
         last = draws(lambda worker, i, draw: Offer("pipeline", f"f{worker}x{i}"))
-        return reserve((node_count, limit(2 * node_count, last)))
+        expiries = limit(node_count, _expiries("g", options))
+        return reserve((node_count, limit(2 * node_count, last)), (node_count, expiries))
 
     def client(self, store: Metastores, options: MetastoreOptions, now_ns: Callable[[], int]) -> Client:
         return MetastoreClient(store)
+
+
+def _expiries(prefix: str, options: MetastoreOptions) -> Generator:
+    """Sessions that are left to end, each with its own ephemeral."""
+    return draws(lambda worker, i, draw: Offer("expire", f"{prefix}{worker}x{i}", options.ttl // 1_000_000))
 
 
 class MetastoreClient(SessionClient[Metastores]):

@@ -6,12 +6,17 @@ operation. Seven guarantees, each with its own verdict.
 Sources: ZooKeeper Programmer's Guide, Consistency Guarantees (requests of one client in order), What ZooKeeper
 Guarantees about Watches (the event before the new data), Ephemeral Nodes, ZooKeeper Sessions; KIP-273, which says that
 etcd "can provide the same semantics".
+
+When a session is over is up to its store: a leader that is elected gives every session its whole time again, and a node
+that is cut off shows what it knew. So an ephemeral that is left counts only where no fault was in force and no leader
+was elected since its session began.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.derived.reigns import first_subject, reigns_of
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Finding
 from fencepost.harness.history import History, Operation, Outcome
@@ -30,6 +35,8 @@ class _Rules(NamedTuple):
     anomalies: tuple[str, ...]
     judge: Judge
     applies: Callable[[Any], bool] = lambda result: True
+    #: Those of the anomalies that a fault or an election may cause.
+    undisturbed: tuple[str, ...] = ()
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -44,20 +51,33 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     for op in history.operations:
         if op.type is Outcome.OK:
             done.setdefault(op.f, []).append(op)
-    return [_verdict(name, rules, done.get(rules.f, []), facts) for name, rules in _GUARANTEES.items()]
+    return [_verdict(name, rules, done.get(rules.f, []), history, facts) for name, rules in _GUARANTEES.items()]
 
 
-def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], facts: Facts) -> Verdict:
+def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], history: History, facts: Facts) -> Verdict:
     exposed = [op for op in scenarios if rules.applies(op.result)]
-    findings = [
-        Finding(anomaly=anomaly, operations=(op,), steps=(f"Process {op.process} on {op.node}: {sentence}",))
-        for op in exposed
-        for anomaly, sentence in rules.judge(op.result)
-    ]
-    chances = {
-        Rule(guarantee=guarantee, anomaly=anomaly, tested=rules.tested): rows(exposed) for anomaly in rules.anomalies
-    }
+    calm = [op for op in exposed if not _was_disturbed(op, history, facts)] if rules.undisturbed else exposed
+    findings, chances = [], {}
+    for anomaly in rules.anomalies:
+        scope = calm if anomaly in rules.undisturbed else exposed
+        chances[Rule(guarantee=guarantee, anomaly=anomaly, tested=rules.tested)] = rows(scope)
+        findings += [
+            Finding(anomaly=anomaly, operations=(op,), steps=(f"Process {op.process} on {op.node}: {sentence}",))
+            for op in scope
+            for name, sentence in rules.judge(op.result)
+            if name == anomaly
+        ]
     return verdict(facts, *sorted_out(findings, chances))
+
+
+def _was_disturbed(op: Operation, history: History, facts: Facts) -> bool:
+    """Whether a fault was possibly in force during the scenario, or a leader was elected."""
+    assert op.completed_ns is not None, "it was answered"
+    leaders = reigns_of(history, first_subject(history, facts)).begins
+    return any(
+        fault.began_ns < op.completed_ns and (fault.ended_ns is None or fault.ended_ns > op.invoked_ns)
+        for fault in history.faults
+    ) or any(op.invoked_ns < begin.at_ns < op.completed_ns for begin in leaders)
 
 
 def _in_order(arrived: Any) -> list[Breach]:
@@ -167,7 +187,11 @@ _GUARANTEES: Final = {
     ),
     "versions-count-writes": _Rules("versions", "paths that were written three times", ("version-skew",), _counted),
     "ephemerals-belong-to-sessions": _Rules(
-        "expire", "ephemerals of sessions that were left to end", ("child-of-ephemeral", "orphan-ephemeral"), _ephemeral
+        "expire",
+        "ephemerals of sessions that were left to end",
+        ("child-of-ephemeral", "orphan-ephemeral"),
+        _ephemeral,
+        undisturbed=("orphan-ephemeral",),
     ),
     "no-orphan-children": _Rules("family", "deletions of parents that have a child", ("orphan-child",), _no_orphan),
     "ended-session-is-refused": _Rules(
