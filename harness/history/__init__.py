@@ -24,53 +24,53 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history.effects import (
-    AttemptEvent,
-    CatchUp,
-    CatchUpEvent,
-    DiskEffect,
-    Effects,
-    EpochEvent,
-    LogEvent,
-    Logged,
-    ReplicaEvent,
-    Stops,
-    log_of,
+    AttemptEvent as AttemptEvent,
+    CatchUp as CatchUp,
+    CatchUpEvent as CatchUpEvent,
+    DiskEffect as DiskEffect,
+    Effects as Effects,
+    EpochEvent as EpochEvent,
+    LogEvent as LogEvent,
+    Logged as Logged,
+    ReplicaEvent as ReplicaEvent,
+    Stops as Stops,
+    log_of as log_of,
     recorded_effects,
 )
 from fencepost.harness.history.operation import (
-    BROKEN_SERVER,
-    CLIENT_DEFECT,
-    DISK_FULL,
-    HARNESS_ERROR,
-    NEMESIS_PROCESS,
-    NEW_DISK,
-    PART_OF,
-    STOPPED_EARLY,
-    UNNAMED_NODE,
-    WATCHED,
-    BeliefEvent,
-    Claim,
-    Clock,
-    ClockEvent,
-    Completion,
-    Event,
-    FaultAction,
-    FaultEvent,
-    FaultOutcome,
-    FaultStage,
-    MigrationDelayEvent,
-    MigrationEvent,
-    NodeChange,
-    NodeEvent,
-    NoteEvent,
-    Operation,
-    OpEvent,
-    Outcome,
-    PhaseEvent,
-    PhaseName,
-    SampleEvent,
-    Value,
-    pair,
+    BROKEN_SERVER as BROKEN_SERVER,
+    CLIENT_DEFECT as CLIENT_DEFECT,
+    DISK_FULL as DISK_FULL,
+    HARNESS_ERROR as HARNESS_ERROR,
+    NEMESIS_PROCESS as NEMESIS_PROCESS,
+    NEW_DISK as NEW_DISK,
+    PART_OF as PART_OF,
+    STOPPED_EARLY as STOPPED_EARLY,
+    UNNAMED_NODE as UNNAMED_NODE,
+    WATCHED as WATCHED,
+    BeliefEvent as BeliefEvent,
+    Claim as Claim,
+    Clock as Clock,
+    ClockEvent as ClockEvent,
+    Completion as Completion,
+    Event as Event,
+    FaultAction as FaultAction,
+    FaultEvent as FaultEvent,
+    FaultOutcome as FaultOutcome,
+    FaultStage as FaultStage,
+    MigrationDelayEvent as MigrationDelayEvent,
+    MigrationEvent as MigrationEvent,
+    NodeChange as NodeChange,
+    NodeEvent as NodeEvent,
+    NoteEvent as NoteEvent,
+    Operation as Operation,
+    OpEvent as OpEvent,
+    Outcome as Outcome,
+    PhaseEvent as PhaseEvent,
+    PhaseName as PhaseName,
+    SampleEvent as SampleEvent,
+    Value as Value,
+    pair as pair,
 )
 
 E = TypeVar("E")
@@ -321,42 +321,34 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
 
 def validate(events: Iterable[Event], *, source: str = "history", lines: bool = False) -> None:
     """Raise `MalformedHistory` at the first event that breaks a rule of the module's docstring."""
+    if (broken := broken_rule(events, whole=True)) is not None:
+        place, rule = broken
+        where = f"line {place + 1}" if lines else f"event {place}"
+        raise MalformedHistory(f"{source}: {where}: {rule}", hint="the file was not changed; correct or remove it")
+
+
+def broken_rule(events: Iterable[Event], *, whole: bool = False) -> tuple[int, str] | None:
+    """Return the index of the first event that breaks a rule, and that rule; None if all keep them.
+
+    Unless the history is `whole`, events of other processes may be missing: so gaps between the indexes break no rule.
+    """
     open_ops: dict[int, OpEvent] = {}
     retired: set[int] = set()
     acts: dict[tuple[int, FaultAction], FaultStage] = {}
     previous_ns = 0
-    for expected, event in enumerate(events):
+    for place, event in enumerate(events):
         rule: str | None = None
-        if event.index != expected:
-            rule = f"index {event.index} where {expected} was expected: lines are missing or out of order"
+        if whole and event.index != place:
+            rule = f"index {event.index} where {place} was expected: lines are missing or out of order"
         elif event.time_ns < previous_ns:
-            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time of the event before it"
+            before = "the event before it" if whole else "an event before it"
+            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time of {before}"
         elif type(event) is OpEvent:
             rule = _broken_op_rule(event, open_ops, retired)
-        elif type(event) is FaultEvent:
+        elif whole and type(event) is FaultEvent:
             rule = _broken_fault_rule(event, acts)
         if rule is not None:
-            where = f"line {expected + 1}" if lines else f"event {expected}"
-            raise MalformedHistory(f"{source}: {where}: {rule}", hint="the file was not changed; correct or remove it")
-        previous_ns = event.time_ns
-
-
-def broken_rule(events: Iterable[Event]) -> tuple[int, str] | None:
-    """Return the index of the first event that breaks a rule of its process, and that rule; None if all keep them.
-
-    Events of other processes may be missing, so gaps between the indexes break no rule here.
-    """
-    open_ops: dict[int, OpEvent] = {}
-    retired: set[int] = set()
-    previous_ns = 0
-    for event in events:
-        rule: str | None = None
-        if event.time_ns < previous_ns:
-            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time of an event before it"
-        elif type(event) is OpEvent:
-            rule = _broken_op_rule(event, open_ops, retired)
-        if rule is not None:
-            return event.index, rule
+            return place if whole else event.index, rule
         previous_ns = event.time_ns
     return None
 
@@ -473,60 +465,3 @@ def _cutting_note(history: History) -> NoteEvent | None:
         if event.topic == HARNESS_ERROR or (event.topic in _STOPS and event.time_ns < final_ns):
             return event
     return None
-
-
-__all__ = [
-    "BROKEN_SERVER",
-    "CLIENT_DEFECT",
-    "DISK_FULL",
-    "HARNESS_ERROR",
-    "NEMESIS_PROCESS",
-    "NEW_DISK",
-    "PART_OF",
-    "SCHEMA_VERSION",
-    "STOPPED_EARLY",
-    "UNNAMED_NODE",
-    "WATCHED",
-    "AttemptEvent",
-    "BeliefEvent",
-    "CatchUp",
-    "CatchUpEvent",
-    "Claim",
-    "Clock",
-    "ClockEvent",
-    "Completion",
-    "DiskEffect",
-    "Effects",
-    "EpochEvent",
-    "Event",
-    "FaultAction",
-    "FaultEvent",
-    "FaultOutcome",
-    "FaultSpan",
-    "FaultStage",
-    "History",
-    "LogEntry",
-    "LogEvent",
-    "Logged",
-    "MainPhase",
-    "MigrationDelayEvent",
-    "MigrationEvent",
-    "NodeChange",
-    "NodeEvent",
-    "NodeLog",
-    "NoteEvent",
-    "OpEvent",
-    "Operation",
-    "Outcome",
-    "PhaseEvent",
-    "PhaseName",
-    "ReplicaEvent",
-    "SampleEvent",
-    "Stops",
-    "Value",
-    "broken_rule",
-    "ending_of",
-    "log_of",
-    "pair",
-    "validate",
-]

@@ -18,14 +18,14 @@ import msgspec
 from fencepost.harness.history import Clock
 from fencepost.harness.verdict.figures import Traced, values
 from fencepost.harness.verdict.guarantee import (
-    MINORITY_DAMAGED,
-    Choice,
-    Condition,
-    Guarantee,
-    KnownIssue,
-    Mechanism,
-    Standing,
-    Unmet,
+    MINORITY_DAMAGED as MINORITY_DAMAGED,
+    Choice as Choice,
+    Condition as Condition,
+    Guarantee as Guarantee,
+    KnownIssue as KnownIssue,
+    Mechanism as Mechanism,
+    Standing as Standing,
+    Unmet as Unmet,
     anomaly_count,
 )
 
@@ -473,37 +473,3 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a violation of `name` makes the run invalid: promised, or required by the plan."""
         guarantee = self.guarantee(name)
         return name in self.required or (guarantee is not None and guarantee.standing is Standing.PROMISED)
-
-
-__all__ = [
-    "MINORITY_DAMAGED",
-    "Cause",
-    "Choice",
-    "Condition",
-    "Edge",
-    "EdgeKind",
-    "Facts",
-    "Guarantee",
-    "KnownIssue",
-    "LeadershipBound",
-    "LeaseBound",
-    "Mechanism",
-    "Rule",
-    "SearchBudget",
-    "SessionBound",
-    "Standing",
-    "Stop",
-    "Thresholds",
-    "Unmet",
-    "Validity",
-    "Verdict",
-    "VerdictProof",
-    "Vocabulary",
-    "Witness",
-    "anomalies_of",
-    "in_words",
-    "merge",
-    "merge_verdicts",
-    "violations_of",
-    "without_rows",
-]
