@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.transactions import exhaustion, weak_isolation
 from fencepost.checkers.transactions.columns import FAIL, INFO, TransactionColumns
-from fencepost.checkers.transactions.findings import TransactionFindings
-from fencepost.checkers.transactions.native import Assumed, call_core, cycles_of
-from fencepost.checkers.transactions.rules import chances_of, rules_of
+from fencepost.checkers.transactions.findings import TransactionFindings, chances_of, rules_of
+from fencepost.checkers.transactions.native import call_core, cycles_of
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.checkers.violations.finding import Conclusion, Doubt, conclude, contradicted
 from fencepost.harness.base.errors import Contradiction, unknown_choice
@@ -131,25 +130,13 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     )
 
 
-def check_register(
-    columns: TransactionColumns,
-    *,
-    model: str = STRICT,
-    wfr_keys: bool = True,
-    sequential_keys: bool | None = None,
-    linearizable_keys: bool | None = None,
-    steps: int = STEPS,
-) -> TransactionVerdict:
-    """Judge registers, each value written to a key once. The order of versions is inferred from:
+def check_register(columns: TransactionColumns, *, model: str = STRICT, steps: int = STEPS) -> TransactionVerdict:
+    """Judge registers, each value written to a key once. The order of versions is inferred:
 
-    Args:
-        wfr_keys: within one transaction, a version that it wrote follows the one that it read before; as read committed
-            demands.
-        sequential_keys: versions follow each other as the transactions of one process met them. By default where the
-            model demands it, strong session snapshot isolation or what implies that; a finding that rests on it then
-            ends in `-process`, and rules out such models only. True: the caller vouches for it under any model.
-        linearizable_keys: they follow each other as transactions met them of which one was completed before the other
-            was invoked. Likewise, with strong snapshot isolation and `-realtime`.
+    within one transaction, a version that it wrote follows the one that it read before, as read committed demands;
+    where the model demands it, they follow each other as the transactions of one process met them (strong session
+    snapshot isolation), or as transactions met them of which one was completed before the other was invoked (strong
+    snapshot isolation). A finding that rests on it ends in `-process` or `-realtime`, and rules out such models only.
 
     Nothing, the initial value, precedes every version. `unknown` when neither an anomaly nor an order was found:
     serializability of registers is hard (Papadimitriou 1979), and orders are tried within bounds.
@@ -160,40 +147,31 @@ def check_register(
     _known(model)
     if (verdict := _by_itself(columns, model, lists=False)) is not None:
         return verdict
-    vouched = Assumed(wfr=wfr_keys, sequential=bool(sequential_keys), linearizable=bool(linearizable_keys))
-    inferred = vouched
-    if sequential_keys is None:
-        inferred = inferred._replace(sequential="strong-session-snapshot-isolation" in implied(model))
-    if linearizable_keys is None:
-        inferred = inferred._replace(linearizable=asks_for_real_time(model))
     findings = TransactionFindings(columns, lists=False)
-    last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     timed = asks_for_real_time(model)
+    in_sessions = "strong-session-snapshot-isolation" in implied(model)
 
-    def judge(assumed: Assumed, **options: object) -> _core.TransactionReport:
-        return call_core(columns, _core.check_rw_register, **assumed._asdict(), **options)
+    def judge(*, sequential: bool, linearizable: bool, **options: object) -> _core.TransactionReport:
+        return call_core(
+            columns, _core.check_rw_register, wfr=True, sequential=sequential, linearizable=linearizable, **options
+        )
 
     kept = {"sessions": False, "realtime": True, "steps": steps, "realtime_cycles": timed}
-    report = judge(vouched, **kept, thorough=last and timed)
+    report = judge(sequential=False, linearizable=False, **kept, thorough=False)
     findings.take(report)
     findings.take_cycles(cycles_of(report))
-    if not last and report.order is None:
+    if in_sessions and report.order is None:
         # What was inferred from the model itself counts against such models alone.
         base, suffix = (
-            ("strong-snapshot-isolation", "-realtime")
-            if inferred.linearizable
-            else ("strong-session-snapshot-isolation", "-process")
+            ("strong-snapshot-isolation", "-realtime") if timed else ("strong-session-snapshot-isolation", "-process")
         )
         if base not in findings.ruled_out():
-            report = judge(inferred, **kept)
+            report = judge(sequential=in_sessions, linearizable=timed, **kept)
             findings.take_cycles(cycles_of(report), suffix)
 
     def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
-        assumed = vouched._replace(
-            sequential=vouched.sequential or sessions, linearizable=vouched.linearizable or realtime
-        )
-        return judge(assumed, sessions=sessions, realtime=realtime, steps=0)
+        return judge(sequential=sessions, linearizable=realtime, sessions=sessions, realtime=realtime, steps=0)
 
     return _verdict(columns, model, report, findings, ask, lists=False)
 

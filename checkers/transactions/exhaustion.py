@@ -19,7 +19,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.transactions.columns import FAIL, NIL, OK, READ, WRITE, TransactionColumns
+from fencepost.checkers.transactions.columns import FAIL, READ, WRITE, TransactionColumns
+from fencepost.checkers.transactions.proof import ListProof, Proof, RegisterProof
 
 #: Transactions, those that failed left out, of which all orders are tried.
 TRANSACTIONS_MAX: Final = 6
@@ -85,17 +86,14 @@ class _Orders:
     def __init__(self, columns: TransactionColumns, name: str, *, lists: bool) -> None:
         c = self._columns = columns
         self._lists = lists
+        self._proof: Proof = ListProof(columns) if lists else RegisterProof(columns)
         self._keys = {key: place for place, key in enumerate(np.unique(c.key).tolist())}
         self.usable = [t for t in range(len(c)) if int(c.outcome[t]) != FAIL]
-        self._required = frozenset(t for t in self.usable if self._is_ok(t))
+        self._required = frozenset(t for t in self.usable if self._proof.is_ok(t))
         self._before = {t: frozenset(self._must_precede(t, name)) for t in self.usable}
-        self._written = {t: frozenset(int(c.key[m]) for m in self._ops(t) if c.kind[m] == WRITE) for t in self.usable}
-
-    def _is_ok(self, t: int) -> bool:
-        return int(self._columns.outcome[t]) == OK
-
-    def _ops(self, t: int) -> range:
-        return range(int(self._columns.first[t]), int(self._columns.first[t + 1]))
+        self._written = {
+            t: frozenset(int(c.key[m]) for m in self._proof.ops(t) if c.kind[m] == WRITE) for t in self.usable
+        }
 
     def _must_precede(self, t: int, name: str) -> Iterator[int]:
         """Transactions that were completed before it was invoked, as far as the model asks for that."""
@@ -108,19 +106,13 @@ class _Orders:
     def _after(self, t: int, state: _State) -> _State | None:
         """The state behind a transaction; None where it did not return what is there."""
         c, held = self._columns, list(state)
-        for m in self._ops(t):
+        for m in self._proof.ops(t):
             place = self._keys[int(c.key[m])]
             if c.kind[m] == WRITE:
                 held[place] = (*(held[place] if self._lists else ()), int(c.value[m]))
-            elif c.kind[m] == READ and self._is_ok(t) and held[place] != self._seen(m):
+            elif c.kind[m] == READ and self._proof.is_ok(t) and held[place] != tuple(self._proof.shown(m)):
                 return None
         return tuple(held)
-
-    def _seen(self, m: int) -> tuple[int, ...]:
-        c = self._columns
-        if self._lists:
-            return tuple(c.elements[int(c.start[m]) : int(c.start[m + 1])].tolist())
-        return () if int(c.value[m]) == NIL else (int(c.value[m]),)
 
     def serial(self) -> list[int] | None:
         """One transaction after the other."""
@@ -169,7 +161,7 @@ class _Orders:
 
     def _committed(self, t: int, state: _State) -> _State:
         c, held = self._columns, list(state)
-        for m in self._ops(t):
+        for m in self._proof.ops(t):
             if c.kind[m] == WRITE:
                 place = self._keys[int(c.key[m])]
                 held[place] = (*(held[place] if self._lists else ()), int(c.value[m]))
@@ -177,14 +169,8 @@ class _Orders:
 
     def versions(self) -> list[int] | None:
         """Transactions in an order by which their versions make no cycle of at most one anti-dependency."""
-        included = self._required | {t for t in self.usable if self._is_observed(t)}
-        return next((list(order) for order in permutations(sorted(included)) if self._is_kept(order)), None)
-
-    def _is_observed(self, t: int) -> bool:
-        c = self._columns
-        written = {(int(c.key[m]), int(c.value[m])) for m in self._ops(t) if c.kind[m] == WRITE}
-        reads = (m for other in self._required for m in self._ops(other) if c.kind[m] == READ)
-        return any((int(c.key[m]), value) in written for m in reads for value in self._seen(m))
+        included = [t for t in self.usable if self._proof.happened(t)]
+        return next((list(order) for order in permutations(included) if self._is_kept(order)), None)
 
     def _is_kept(self, order: Sequence[int]) -> bool:
         """Whether the reads fit these versions, and no anti-dependency leads against what depends on each other."""
@@ -195,7 +181,7 @@ class _Orders:
                 behind[t].update(chain[place + 1 :])
         against = list[tuple[int, int]]()
         for t in self._required:
-            for m in (m for m in self._ops(t) if self._columns.kind[m] == READ):
+            for m in (m for m in self._proof.ops(t) if self._columns.kind[m] == READ):
                 chain = writers[int(self._columns.key[m])]
                 version = self._version(t, m, chain)
                 if version is None:
@@ -213,14 +199,14 @@ class _Orders:
     def _version(self, t: int, m: int, chain: list[int]) -> int | None:
         """How many versions of its key precede what the read `m` shows, its own included; None if it shows none."""
         c, key = self._columns, int(self._columns.key[m])
-        own = tuple(int(c.value[o]) for o in self._ops(t) if o < m and c.kind[o] == WRITE and c.key[o] == key)
-        seen = self._seen(m)
+        own = tuple(int(c.value[o]) for o in self._proof.ops(t) if o < m and c.kind[o] == WRITE and c.key[o] == key)
+        seen = tuple(self._proof.shown(m))
         if own and not self._lists:
             return chain.index(t) + 1 if seen == own[-1:] else None
         made: tuple[int, ...] = ()
         for place in range(len(chain) + 1):
             if place:
-                ops = self._ops(chain[place - 1])
+                ops = self._proof.ops(chain[place - 1])
                 values = tuple(int(c.value[o]) for o in ops if c.kind[o] == WRITE and c.key[o] == key)
                 made = (*made, *values) if self._lists else values[-1:]
             # A list that ends with own appends shows all that was appended before these.

@@ -4,7 +4,6 @@ A micro-operation is [function, key, value]: `append` (lists) or `w` (registers)
 was read, null before it was answered. Numbers stand for themselves; any other value is given a number of its own.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -35,6 +34,7 @@ from fencepost.checkers.transactions.native import RULE, WrittenTwice
 from fencepost.checkers.transactions.proof import CycleProof, NativeAnomaly
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
+from fencepost.checkers.violations.finding import WITNESSES_MAX, one_of_each_first
 from fencepost.checkers.violations.impossible import Micro, judges_answers, same_request, unanswered, unreadable
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
@@ -43,7 +43,6 @@ from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of
 from fencepost.harness.verdict.figures import Traced, tallies
 
 EXPOSURE_OF: Final = "reads in ok transactions of what another transaction writes"
-_WITNESSES_MAX: Final = 5
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.INFO: INFO}
 _HINT: Final = "nothing of this history was judged; docs/explanation/transactions.md says what a transaction is"
 #: Numbers from here downwards stand for values that are no integers.
@@ -227,12 +226,8 @@ def verdict_of(checker: str, operations: Sequence[Operation], judged: Transactio
 def most_telling(findings: Sequence[TransactionFinding], model: str, *, lists: bool) -> list[TransactionFinding]:
     """One finding of each name before the second of any, and of those first the ones that rule out the model; a few."""
     rule = ruled_out if lists else ruled_out_of_registers
-    before = Counter[str]()
-    ranked = []
-    for finding in findings:
-        ranked.append((before[finding.anomaly], model not in rule([finding.anomaly]), finding))
-        before[finding.anomaly] += 1
-    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])][:_WITNESSES_MAX]
+    telling_first = sorted(findings, key=lambda finding: model not in rule([finding.anomaly]))
+    return one_of_each_first(telling_first)[:WITNESSES_MAX]
 
 
 def _witness(finding: TransactionFinding, operations: Sequence[Operation]) -> Witness:

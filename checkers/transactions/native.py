@@ -1,7 +1,7 @@
 """Calls of the native core that judge transactions: its errors translated, its answers as values."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -45,14 +45,6 @@ def _written_twice(columns: TransactionColumns) -> tuple[int, int]:
         if before != op:
             return before, op
     raise HarnessError("the native checker of transactions found a value that was written twice, and there is none")
-
-
-class Assumed(NamedTuple):
-    """What a register's order of versions is inferred from; see `checkers.transactions.anomalies.check_register`."""
-
-    wfr: bool = True
-    sequential: bool = False
-    linearizable: bool = False
 
 
 def call_core(columns: TransactionColumns, check: Callable[..., _Report], **options: object) -> _Report:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.native import call_core
-from fencepost.checkers.transactions.proof import CycleStep, ListProof, RegisterProof
+from fencepost.checkers.transactions.proof import CycleStep, ListProof, Proof, RegisterProof
 from fencepost.harness.base.errors import Contradiction
 from fencepost.harness.verdict import Stop
 
@@ -141,7 +141,7 @@ def _name(level: str, steps: tuple[CommitStep, ...]) -> str:
     return ("G1c" if "wr" in kinds else "G0") + suffix
 
 
-def is_circle(proof: ListProof | RegisterProof, circle: CommitCircle) -> bool:
+def is_circle(proof: Proof, circle: CommitCircle) -> bool:
     """Whether every step of a circle holds, and the circle is of the kind that its name says."""
     steps = circle.steps
     base = circle.name.removesuffix("-process")
@@ -152,23 +152,23 @@ def is_circle(proof: ListProof | RegisterProof, circle: CommitCircle) -> bool:
     return (to_nothing or (joined and len(steps) > 1)) and all(_holds(proof, base, weak) for weak in steps)
 
 
-def _holds(proof: ListProof | RegisterProof, base: str, weak: CommitStep) -> bool:
+def _holds(proof: Proof, base: str, weak: CommitStep) -> bool:
     """Whether a step holds: by itself, or since a reader had to see one version and read another one instead."""
-    step, rows = weak.step, proof.rows
+    step = weak.step
     if not weak.path:
         return proof.step(step)
-    reader = rows.owner(weak.read)
+    reader = proof.owner(weak.read)
     places = [step.before, *(other.after for other in weak.path)]
     joined = all(other.before == places[at] for at, other in enumerate(weak.path)) and places[-1] == reader
     held = all(other.kind in ("wr", "process") and proof.step(other) for other in weak.path)
-    wrote = rows.is_write(step.before_op, step.before) and rows.key(step.before_op) == rows.key(weak.read)
+    wrote = proof.is_write(step.before_op, step.before) and proof.key(step.before_op) == proof.key(weak.read)
     instead = (
-        rows.is_read(weak.read, reader)
+        proof.is_read(weak.read, reader)
         and reader != step.before != step.after
         and proof.shows(weak.read, step.after_op)
     )
     if step.after >= 0:
-        instead = instead and rows.is_write(step.after_op, step.after) and reader != step.after
+        instead = instead and proof.is_write(step.after_op, step.after) and reader != step.after
     match base:
         case "observed-transaction-vanishes":
             near = len(weak.path) == 1 and weak.path[0].kind == "wr" and weak.path[0].after_op < weak.read

@@ -11,7 +11,7 @@ kept: `valid`.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -150,7 +150,14 @@ def violations(findings: Sequence[Finding]) -> dict[str, Traced[int]]:
     return {name: Traced(count, tuple(rows.get(name, ()))) for name, count in counts.items()}
 
 
-F = TypeVar("F", Finding, Witness)
+class Named(Protocol):
+    """What shows an anomaly."""
+
+    @property
+    def anomaly(self) -> str: ...
+
+
+F = TypeVar("F", bound=Named)
 
 
 def one_of_each_first(findings: Sequence[F]) -> list[F]:

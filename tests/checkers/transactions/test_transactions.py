@@ -145,10 +145,10 @@ def test_near_misses_of_registers_are_valid(name: str) -> None:
     assert (verdict.validity, verdict.anomalies) == (Validity.VALID, {})
 
 
-def test_real_time_is_inferred_of_keys_only_where_it_is_vouched_for() -> None:
+def test_real_time_is_inferred_of_keys_only_where_the_model_demands_it() -> None:
     rows = columns(told("wx1 @0-5 #1", "rx_ @6-9 #2"))
-    assert set(check_register(rows, linearizable_keys=False).anomalies) == {"G-single-realtime"}
-    assert check_register(rows, linearizable_keys=False, model="serializable").validity is Validity.VALID
+    assert set(check_register(rows).anomalies) == {"G-single-realtime"}
+    assert check_register(rows, model="serializable").validity is Validity.VALID
 
 
 def test_a_cycle_is_told_step_by_step() -> None:
@@ -265,7 +265,7 @@ def _compare_registers(seeds: range) -> None:
     for seed in seeds:
         txns = small(random.Random(f"registers {seed}"), lists=False)
         for model, realtime in (("strict-serializable", True), ("serializable", False)):
-            verdict = check_register(columns(txns), model=model, linearizable_keys=realtime)
+            verdict = check_register(columns(txns), model=model)
             fine = explainable(txns, realtime=realtime, lists=False)
             is_tested = exposed(txns)
             # So few transactions are decided, by all orders where nothing shorter does.
@@ -342,7 +342,8 @@ def test_simulated_registers_show_what_their_isolation_allows(isolation: str) ->
         rng = random.Random(f"registers {isolation} {seed}")
         shape = Shape(transactions=80, isolation=isolation, info=0.05, fails=0.05, keys=rng.randint(2, 6), lists=False)
         # Snapshots of a store are current when they are taken, so each key is linearizable only if it is serializable.
-        verdict = check_register(columns(simulated(rng, shape)), linearizable_keys=isolation == "serializable")
+        model = STRICT if isolation == "serializable" else "serializable"
+        verdict = check_register(columns(simulated(rng, shape)), model=model)
         shown |= set(verdict.anomalies)
         proven += verdict.validity is Validity.VALID
     assert shown <= ALLOWED[isolation]
@@ -436,8 +437,6 @@ def test_no_order_keeps_real_time_where_a_contended_read_is_stale() -> None:
         history = columns(_late_read(simulated(rng, shape), rng))
         verdict = check_register(history)
         assert verdict.validity is Validity.INVALID and verdict.order is None, (seed, verdict)
-        # Real time apart, the versions are in no certain order: nothing accuses, and no order that was found may lie.
-        assert check_register(history, linearizable_keys=False).validity is not Validity.VALID
 
 
 @pytest.mark.parametrize("name", LIST_ANOMALIES)
