@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.derived.evidence import grouped
 from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.objects.collections import Set
 from fencepost.checkers.objects.kind import Kind
@@ -200,10 +201,7 @@ class _Objects:
 
     def __init__(self, operations: Sequence[Operation], checker: str, kind: Kind) -> None:
         self._checker = checker
-        self._keys: dict[str | None, list[Operation]] = {}
-        for op in operations:
-            if op.f in kind.functions:
-                self._keys.setdefault(op.key, []).append(op)
+        self._keys = grouped((o for o in operations if o.f in kind.functions), lambda o: o.key)
 
     def wrong(self, proof: VerdictProof) -> str | None:
         if proof.key not in self._keys:

@@ -19,7 +19,7 @@ from collections import Counter
 from typing import Any, Final
 
 from fencepost.checkers.derived.clocks import MACHINE, TIMER, Stall, overlapping, stalled_by, stalls_of, worst_sample
-from fencepost.checkers.derived.evidence import merged, number_of, row, within
+from fencepost.checkers.derived.evidence import grouped, merged, number_of, row, within
 from fencepost.checkers.derived.positions import OCCASIONAL, PARTITION_STAMPED, final_answers
 from fencepost.checkers.derived.servers import Act, OwnEnd, away, refused_to_start, unexplained_ends, unproven_acts
 from fencepost.checkers.violations.finding import Doubt, conclude, duration, rule
@@ -262,9 +262,7 @@ def _broken_servers(history: History) -> list[str]:
 
 def _own_ends(history: History) -> list[str]:
     """Say when servers ended by themselves, how, and for how long; those of one node and status together."""
-    alike: dict[tuple[str, int | None], list[OwnEnd]] = {}
-    for end in unexplained_ends(history):
-        alike.setdefault((end.node, end.status), []).append(end)
+    alike = grouped(unexplained_ends(history), lambda end: (end.node, end.status))
     return [_ends_in_words(history, ends) for ends in alike.values()]
 
 

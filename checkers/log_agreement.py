@@ -30,6 +30,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import WITNESSES_MAX, Doubt, Finding, describe, seconds, shown
 from fencepost.harness.base.quantities import NEVER_NS
@@ -94,7 +95,7 @@ class _Log:
     def _known_ns(self) -> int:
         """From when on an operation that is invoked stands behind the beginning of this log, if it stands anywhere."""
         start = self.log.start_offset
-        return min((_end_ns(o) for at, o in self.acknowledged if at >= start), default=NEVER_NS) if start else 0
+        return min((completed_ns(o) for at, o in self.acknowledged if at >= start), default=NEVER_NS) if start else 0
 
 
 class _Logs:
@@ -243,7 +244,7 @@ def _lost(history: History, logs: _Logs) -> tuple[list[Finding], list[Operation]
 
 
 def _lost_steps(history: History, logs: _Logs, operation: Operation, lacking: Sequence[_Log]) -> Iterator[str]:
-    at_ns = _end_ns(operation)
+    at_ns = completed_ns(operation)
     spans = [(fault, history.possible(fault)) for fault in history.faults]
     faults = [f"{fault.fault} of {', '.join(fault.nodes)}" for fault, (begin, end) in spans if begin <= at_ns <= end]
     during = f", during {'; '.join(faults)}" if faults else ""
@@ -278,23 +279,19 @@ def _between(log: _Log, offset: int) -> str:
 def _around(log: _Log, operation: Operation) -> str:
     """The newest acknowledged write in the log that ended before this one began, and the first that began after it."""
     operations = [o for _, o in log.acknowledged]
-    before = max((o for o in operations if _end_ns(o) <= operation.invoked_ns), key=_end_ns, default=None)
+    before = max((o for o in operations if completed_ns(o) <= operation.invoked_ns), key=completed_ns, default=None)
     behind = min(
-        (o for o in operations if o.invoked_ns >= _end_ns(operation)), key=lambda o: o.invoked_ns, default=None
+        (o for o in operations if o.invoked_ns >= completed_ns(operation)), key=lambda o: o.invoked_ns, default=None
     )
     return _and(before, behind, "with the earlier", "and with the later")
 
 
 def _and(before: Operation | None, behind: Operation | None, one: str, other: str) -> str:
     parts = [
-        *([f"{one} {describe(before)}, acknowledged at {seconds(_end_ns(before))}"] if before else []),
+        *([f"{one} {describe(before)}, acknowledged at {seconds(completed_ns(before))}"] if before else []),
         *([f"{other} {describe(behind)}, invoked at {seconds(behind.invoked_ns)}"] if behind else []),
     ]
     return ", " + ", ".join(parts) if parts else ""
-
-
-def _end_ns(operation: Operation) -> int:
-    return operation.completed_ns or 0
 
 
 # -- on disk, and never invoked -----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Union
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Newest, row, rows
+from fencepost.checkers.derived.evidence import Newest, grouped, row, rows
 from fencepost.checkers.violations.finding import (
     WITNESSES_MAX,
     Doubt,
@@ -92,6 +92,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     anomaly: str
     tested: str
     lacks: str = ""
+
+    @classmethod
+    def of(cls, guarantee: str, anomaly: str, tested: str, lacks: str = "") -> Self:
+        """Return the rule in the order in which tables of rules are read."""
+        return cls(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
 
     @property
     def name(self) -> str:
@@ -174,10 +179,8 @@ class NothingOlder(Shape, frozen=True, kw_only=True):
     def judge(self, view: Iterable[Statement], known: Iterable[Statement] | None = None) -> Judged:
         """Judge the answers of the view by `known`, which they are themselves unless it is given."""
         answers = list(view)
-        of_thing: dict[Hashable, list[Statement]] = {}
-        for statement in answers if known is None else known:
-            if statement.low is not None:
-                of_thing.setdefault(statement.of, []).append(statement)
+        telling = (statement for statement in (answers if known is None else known) if statement.low is not None)
+        of_thing = grouped(telling, lambda statement: statement.of)
         newest = {
             of: Newest((statement.low, statement.known_ns, statement) for statement in own)
             for of, own in of_thing.items()

@@ -215,21 +215,21 @@ def _returned(history: History, facts: Facts) -> Verdict:
     since_ns, _ = history.phases.get(PhaseName.HEAL, (NEVER_NS, 0))
     damaged = {node for f in history.faults if f.effects.disk is DiskEffect.DAMAGED for node in f.nodes}
     own = [node for node in restarts(history, since_ns) if node.node not in damaged]
-    lost = [one for one in own if len(one.failed) > 1 and one.failed[-1].at_ns - one.failed[0].at_ns >= _TRIED_NS]
+    lost = [one for one in own if len(one.failed) > 1 and one.failed[-1].time_ns - one.failed[0].time_ns >= _TRIED_NS]
     findings = [
         _SERVERS.finding(
             steps=_ended_again(history, one),
             nodes=(one.node,),
-            events=(one.failed[0].event, one.last_end.event),
-            counted_by=one.last_end.event,
-            from_ns=one.failed[0].at_ns,
-            to_ns=one.last_end.at_ns,
+            events=(one.failed[0].index, one.last_end.index),
+            counted_by=one.last_end.index,
+            from_ns=one.failed[0].time_ns,
+            to_ns=one.last_end.time_ns,
         )
         for one in lost
         if one.last_end is not None
     ]
-    returned = [at.event for one in own for at in one.returned]
-    ended = [one.last_end.event for one in lost if one.last_end is not None]
+    returned = [at.index for one in own for at in one.returned]
+    ended = [one.last_end.index for one in lost if one.last_end is not None]
     left = [f for f in _never_healed(history) if f.effects.stops is not Stops.CERTAIN]
     doubt = f"a server ended at each start, and {left[0].fault} was never healed" if left and findings else ""
     return verdict(
@@ -242,8 +242,9 @@ def _returned(history: History, facts: Facts) -> Verdict:
 def _ended_again(history: History, one: Restarts) -> Iterable[str]:
     assert one.last_end is not None
     yield (
-        f"{one.node} was started {len(one.failed)} times from {seconds(one.failed[0].at_ns)} until "
-        f"{seconds(one.failed[-1].at_ns)}, and {own_end(one.node, one.last_end.status)} each time before it served"
+        f"{one.node} was started {len(one.failed)} times from {seconds(one.failed[0].time_ns)} until "
+        f"{seconds(one.failed[-1].time_ns)}, and {own_end(one.node, one.last_end.exit_status)} each time "
+        "before it served"
         + (f"; it had served last from {seconds(one.served_ns)} on." if one.served_ns is not None else ".")
     )
     for fault in history.faults:

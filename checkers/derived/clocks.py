@@ -30,7 +30,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Intervals, within
+from fencepost.checkers.derived.evidence import Intervals, grouped, within
 from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import Clock, ClockEvent, History, SampleEvent
 from fencepost.harness.verdict.figures import Rows
@@ -249,10 +249,8 @@ class FastestClock:
     """The clocks of all nodes, of the given kinds."""
 
     def __init__(self, history: History, clocks: Sequence[Clock]) -> None:
-        changed: dict[tuple[str, Clock], list[ClockEvent]] = {}
-        for event in history.of(ClockEvent):
-            if event.clock in clocks:
-                changed.setdefault((event.node, event.clock), []).append(event)
+        own = (e for e in history.of(ClockEvent) if e.clock in clocks)
+        changed = grouped(own, lambda e: (e.node, e.clock))
         self._events: Final = sorted((e for own in changed.values() for e in own), key=lambda e: e.index)
         self._clocks: Final = [_stretches(events) for events in changed.values()]
 

@@ -24,6 +24,7 @@ from fencepost.harness.verdict.figures import Rows, Traced, tally
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+K = TypeVar("K")
 _Known = tuple[Any, int, T]
 
 
@@ -70,6 +71,14 @@ def number_of(operations: Iterable[Operation]) -> Traced[int]:
 def numbers_of(counted: Mapping[str, Iterable[Operation]]) -> dict[str, Traced[int]]:
     """Count the operations of each name."""
     return {name: number_of(operations) for name, operations in counted.items()}
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Group the items by key, in the given order."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 Intervals = list[tuple[int, int]]

@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.derived.acts import LOST
-from fencepost.checkers.derived.evidence import once, row
+from fencepost.checkers.derived.evidence import grouped, once, row
 from fencepost.checkers.derived.positions import LOG_READS
 from fencepost.checkers.derived.reigns import EpochBegin, LeaderSample, Reign, Reigns, sample_of, window
 from fencepost.checkers.derived.servers import Incarnations, ends_of, stopped
@@ -272,9 +272,7 @@ def deeds_of_partitions(history: History) -> tuple[PartitionDeeds, ...]:
 
 
 def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[PartitionDeeds]:
-    of_node: dict[str, list[Operation]] = {}
-    for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
-        of_node.setdefault(operation.node, []).append(operation)
+    of_node = grouped(sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns), lambda o: o.node)
     newer = _NewerAppends(view)
     of_reigns = []
     for reign in reigns.reigns:

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fencepost.checkers.derived.evidence import once
+from fencepost.checkers.derived.evidence import grouped, once
 from fencepost.harness.base.quantities import parse_duration_ns
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
 from fencepost.harness.verdict import Facts
@@ -39,6 +39,11 @@ def answered(op: Operation) -> int:
     """The event at which an `ok` operation returned."""
     assert op.complete_index is not None
     return op.complete_index
+
+
+def completed_ns(operation: Operation) -> int:
+    """Return when an operation was answered; 0 for one that was not."""
+    return operation.completed_ns or 0
 
 
 def return_of(op: Operation) -> int:
@@ -210,10 +215,7 @@ def _final_operations(history: History) -> list[Operation]:
 
 def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:
     """Group the operations by key, in the given order."""
-    grouped: dict[str | None, list[Operation]] = {}
-    for operation in operations:
-        grouped.setdefault(operation.key, []).append(operation)
-    return grouped
+    return grouped(operations, lambda o: o.key)
 
 
 def events_of(*operations: Operation) -> tuple[int, ...]:

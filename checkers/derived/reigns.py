@@ -34,7 +34,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.derived.clocks import worst_sample
-from fencepost.checkers.derived.evidence import Intervals, once
+from fencepost.checkers.derived.evidence import Intervals, grouped, once
 from fencepost.checkers.derived.positions import PARTITION_STAMPED
 from fencepost.checkers.derived.servers import ends_of, stopped
 from fencepost.harness.history import (
@@ -102,9 +102,7 @@ class LoggedElections:
     def __init__(self, history: History) -> None:
         self.lines: Final[list[EpochEvent]] = history.of(EpochEvent)
         #: The lines in the log of each incarnation of a node.
-        self.by_server: Final[dict[tuple[str, int], list[EpochEvent]]] = {}
-        for line in self.lines:
-            self.by_server.setdefault((line.node, line.incarnation), []).append(line)
+        self.by_server: Final = grouped(self.lines, lambda line: (line.node, line.incarnation))
         self._delay_ns: Final = log_delay_ns(history)
 
     def own_epoch(self, node: str, index: int) -> int | None:
@@ -488,11 +486,8 @@ def statements(history: History) -> tuple[LeaderSample, ...]:
 
 def exact_claims(history: History) -> dict[tuple[str, str, int], list[LeaderSample]]:
     """Map (subject, node, incarnation) to the claims that name their epoch exactly, in the order of the answers."""
-    claims: dict[tuple[str, str, int], list[LeaderSample]] = {}
-    for sample in statements(history):
-        if sample.claims is Claim.YES and sample.named is not None and sample.named_exactly:
-            claims.setdefault((sample.subject, sample.node, sample.incarnation), []).append(sample)
-    return claims
+    claims = (s for s in statements(history) if s.claims is Claim.YES and s.named is not None and s.named_exactly)
+    return grouped(claims, lambda s: (s.subject, s.node, s.incarnation))
 
 
 def epoch_subject(history: History) -> str | None:

@@ -9,17 +9,16 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence, Set
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Intervals, merged, once, within
+from fencepost.checkers.derived.evidence import Intervals, grouped, merged, once, within
 from fencepost.harness.base.errors import signal_of
 from fencepost.harness.base.quorum import Damage, QuorumView, as_pair, majority, quorum_of
 from fencepost.harness.history import (
     BeliefEvent,
     CatchUpEvent,
-    Claim,
     Effects,
     FaultAction,
     FaultEvent,
@@ -39,16 +38,6 @@ from fencepost.harness.verdict.fact_tables import CATCH_UPS, CUTS, FAULTS, QUORU
 _NEVER_NS: Final = 1 << 62
 
 
-class ServerExit(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a server's process; `event` is its row."""
-
-    node: str
-    incarnation: int
-    at_ns: int
-    status: int | None
-    event: int
-
-
 @once
 def ends_of(history: History) -> dict[tuple[str, int], int]:
     """Return when each incarnation of a node was over: at its death, or at the start of the next one."""
@@ -60,13 +49,13 @@ def ends_of(history: History) -> dict[tuple[str, int], int]:
     return ends
 
 
-def exits(history: History) -> list[ServerExit]:
+#: The start, the return or the end of a server, as those get it who ask for one here.
+ServerEvent = NodeEvent
+
+
+def exits(history: History) -> list[ServerEvent]:
     """List the ends of all servers, in order."""
-    return [_exit(e) for e in history.of(NodeEvent) if e.change is NodeChange.EXITED]
-
-
-def _exit(e: NodeEvent) -> ServerExit:
-    return ServerExit(node=e.node, incarnation=e.incarnation, at_ns=e.time_ns, status=e.exit_status, event=e.index)
+    return [e for e in history.of(NodeEvent) if e.change is NodeChange.EXITED]
 
 
 def ended_by_themselves(history: History, at_ns: int) -> list[str]:
@@ -144,13 +133,6 @@ def server_ends_table(history: History) -> Any:
     return SERVER_ENDS.of(ends, exit_status=status, signal=list(map(signal_of, status)))
 
 
-class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that was started, or serves, after the end of the one before; `event` is its row."""
-
-    at_ns: int
-    event: int
-
-
 class Restarts(msgspec.Struct, frozen=True, kw_only=True):
     """The restarts of one node: `returned` are those after which it served, `failed` the last ones, if it never did.
 
@@ -158,10 +140,10 @@ class Restarts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     node: str
-    returned: tuple[Return, ...]
-    failed: tuple[Return, ...]
+    returned: tuple[NodeEvent, ...]
+    failed: tuple[NodeEvent, ...]
     served_ns: int | None
-    last_end: ServerExit | None
+    last_end: NodeEvent | None
 
 
 def restarts(history: History, since_ns: int) -> list[Restarts]:
@@ -172,20 +154,20 @@ def restarts(history: History, since_ns: int) -> list[Restarts]:
 
 def _restarts(events: Sequence[NodeEvent], since_ns: int) -> Restarts:
     ready = [e for e in events if e.change is NodeChange.READY]
-    failed = list[Return]()
+    failed = list[NodeEvent]()
     for e in events:
         if e.change is NodeChange.READY or (e.change is NodeChange.EXITED and e.expected):
             failed.clear()
         elif e.change is NodeChange.STARTED and e.time_ns >= since_ns:
-            failed.append(Return(at_ns=e.time_ns, event=e.index))
+            failed.append(e)
     last = events[-1]
     ended = last.change is NodeChange.EXITED and bool(failed)
     return Restarts(
         node=last.node,
-        returned=tuple(Return(at_ns=e.time_ns, event=e.index) for e in ready if e.incarnation > 0),
+        returned=tuple(e for e in ready if e.incarnation > 0),
         failed=tuple(failed) if ended else (),
         served_ns=ready[-1].time_ns if ready else None,
-        last_end=_exit(last) if ended else None,
+        last_end=last if ended else None,
     )
 
 
@@ -197,21 +179,15 @@ def refused_to_start(history: History, node: str, at_ns: int) -> bool:
     return NodeChange.READY not in changes and NodeChange.EXITED in changes and not changes[NodeChange.EXITED].expected
 
 
-def next_return(history: History, end: ServerExit) -> Return | None:
+def next_return(history: History, end: ServerEvent) -> ServerEvent | None:
     """Find when the node served again after this end; None where it never did."""
-    for e in history.of(NodeEvent):
-        if e.change is NodeChange.READY and e.node == end.node and e.index > end.event:
-            return Return(at_ns=e.time_ns, event=e.index)
-    return None
+    later = (e for e in history.of(NodeEvent) if e.node == end.node and e.index > end.index)
+    return next((e for e in later if e.change is NodeChange.READY), None)
 
 
-def starts(history: History) -> dict[str, list[tuple[int, int]]]:
-    """Map nodes to the starts of their servers: (when, incarnation), in order."""
-    by_node: dict[str, list[tuple[int, int]]] = {}
-    for event in history.of(NodeEvent):
-        if event.change is NodeChange.STARTED:
-            by_node.setdefault(event.node, []).append((event.time_ns, event.incarnation))
-    return by_node
+def starts(history: History) -> dict[str, list[NodeEvent]]:
+    """Map nodes to the starts of their servers, in order."""
+    return grouped((e for e in history.of(NodeEvent) if e.change is NodeChange.STARTED), lambda e: e.node)
 
 
 def changes_ns(history: History) -> list[int]:
@@ -230,16 +206,14 @@ class Incarnations:
 
     def __init__(self, history: History) -> None:
         self._starts: Final = starts(history)
-        self._changes_ns: Final[dict[str, list[int]]] = {}
-        for event in history.of(NodeEvent):
-            if event.change is not NodeChange.READY:
-                self._changes_ns.setdefault(event.node, []).append(event.time_ns)
+        changes = grouped((e for e in history.of(NodeEvent) if e.change is not NodeChange.READY), lambda e: e.node)
+        self._changes_ns: Final = {node: [e.time_ns for e in own] for node, own in changes.items()}
 
     def at(self, node: str, at_ns: int) -> int:
         """Return the incarnation that had been started last by `at_ns`; 0 before the first start."""
         own = self._starts.get(node, [])
-        place = bisect_right(own, at_ns, key=lambda start: start[0])
-        return own[place - 1][1] if place else 0
+        place = bisect_right(own, at_ns, key=lambda start: start.time_ns)
+        return own[place - 1].incarnation if place else 0
 
     def of(self, operation: Operation) -> int | None:
         """Return a number that is the same within one run of the server; None if it was restarted in between."""
@@ -485,36 +459,18 @@ def catch_ups_table(history: History) -> Any:
 _QUORUM_OF_SIZE: Final = re.compile(r"(\d+) of (\d+)")
 
 
-class SizedBelief(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer that names a size. `incarnation` counts the node's starts from 0, `row` is the answer's event."""
+class SizedBelief(NamedTuple):
+    """One answer that names a size, and the quorum of a group of that size."""
 
-    row: int
-    at_ns: int
-    node: str
-    incarnation: int
-    leads: bool
+    event: BeliefEvent
     quorum: int
     size: int
 
 
 def sized_beliefs(history: History, subject: str) -> list[SizedBelief]:
     """List the answers about this subject that name a quorum and a size, in the order of time."""
-    beliefs = []
-    for event in history.of(BeliefEvent):
-        match = _QUORUM_OF_SIZE.fullmatch(event.detail or "") if event.subject == subject else None
-        if match is not None:
-            beliefs.append(
-                SizedBelief(
-                    row=event.index,
-                    at_ns=event.answered_ns,
-                    node=event.node,
-                    incarnation=event.incarnation,
-                    leads=event.claims is Claim.YES,
-                    quorum=int(match.group(1)),
-                    size=int(match.group(2)),
-                )
-            )
-    return beliefs
+    own = ((e, _QUORUM_OF_SIZE.fullmatch(e.detail or "")) for e in history.of(BeliefEvent) if e.subject == subject)
+    return [SizedBelief(event, int(match[1]), int(match[2])) for event, match in own if match is not None]
 
 
 class Risk:

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from fencepost.checkers.derived.evidence import once
+from fencepost.checkers.derived.evidence import grouped, once
 from fencepost.checkers.derived.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
 from fencepost.checkers.derived.reigns import Reign, Reigns, leader_of
 from fencepost.harness.base.quantities import NEVER_NS
@@ -127,9 +127,7 @@ class Acknowledged:
     @cached_property
     def of_key(self) -> dict[str | None, Longs]:
         """Map each key to the rows of its writes, in the order of completion."""
-        rows: dict[str | None, list[int]] = {}
-        for row in self.by_completion.tolist():
-            rows.setdefault(self.writes[row].key, []).append(row)
+        rows = grouped(self.by_completion.tolist(), lambda row: self.writes[row].key)
         return {key: longs(own) for key, own in rows.items()}
 
 
@@ -231,11 +229,7 @@ def _makers(history: History) -> dict[_Value, list[Operation]]:
     """Every write that may have taken effect, by its key and value; of keys whose writes all say what they write."""
     writes = [o for o in history.operations if o.f in WRITES]
     unsaid = {o.key for o in writes if o.f == "cas" and o.value is None}
-    makers: dict[_Value, list[Operation]] = {}
-    for write in writes:
-        if write.key not in unsaid:
-            makers.setdefault(_value(write.key, written(write)), []).append(write)
-    return makers
+    return grouped((w for w in writes if w.key not in unsaid), lambda w: _value(w.key, written(w)))
 
 
 @once

@@ -38,15 +38,18 @@ from fencepost.checkers.elections.acts import (
     lost_acts,
     to_be_shown,
 )
-from fencepost.checkers.elections.beliefs import (
+from fencepost.checkers.elections.terms import (
     OBSERVED_BY_MODE,
     WENT_BACK,
+    Belief,
     Overlap,
+    Terms,
+    beliefs,
     observed,
+    token_of,
     two_believers,
     went_back,
 )
-from fencepost.checkers.elections.terms import Belief, Terms, beliefs, token_of
 from fencepost.checkers.rules import GivenOnce, Judged, NothingOlder, Rule, says, sorted_out, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds

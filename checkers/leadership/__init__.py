@@ -332,15 +332,15 @@ def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verd
         of members; none where the system states nothing of sizes, or no node tells one.
     """
     beliefs = sized_beliefs(history, subject)
-    if facts.guarantee(OTHER_SIZE.name) is None or not any(belief.leads for belief in beliefs):
+    if facts.guarantee(OTHER_SIZE.name) is None or not any(belief.event.claims is Claim.YES for belief in beliefs):
         return []
     stretches = _stretches(history)
     findings: list[Finding] = []
     tested: dict[tuple[int, str, int], SizedBelief] = {}
     sizes: set[int] = set()
     for number, (from_ns, to_ns) in enumerate(stretches):
-        answers = [belief for belief in beliefs if from_ns <= belief.at_ns <= to_ns]
-        first = next((belief for belief in answers if belief.leads), None)
+        answers = [belief for belief in beliefs if from_ns <= belief.event.answered_ns <= to_ns]
+        first = next((belief for belief in answers if belief.event.claims is Claim.YES), None)
         if first is None:
             continue
         sizes.add(first.size)
@@ -348,13 +348,15 @@ def _judge_group_size(history: History, facts: Facts, subject: str) -> list[Verd
             _group_size_finding(subject, first, belief, changed=number > 0) for belief in _differing(answers, first)
         ]
         for belief in answers:
-            if belief.incarnation or (number and belief.node != first.node):
-                tested.setdefault((number, belief.node, belief.incarnation), belief)
+            if belief.event.incarnation or (number and belief.event.node != first.event.node):
+                tested.setdefault((number, belief.event.node, belief.event.incarnation), belief)
     named = " or ".join(map(str, sorted(sizes)))
     return [
         verdict(
             facts,
-            *sorted_out(findings, dict.fromkeys((OTHER_SIZE, NO_MAJORITY), tuple(b.row for b in tested.values()))),
+            *sorted_out(
+                findings, dict.fromkeys((OTHER_SIZE, NO_MAJORITY), tuple(b.event.index for b in tested.values()))
+            ),
             kept=f"every server believes in a group of {named}, after {len(tested)} starts and changes too",
         )
     ]
@@ -395,26 +397,26 @@ def _differing(beliefs: list[SizedBelief], first: SizedBelief) -> list[SizedBeli
     differing: dict[tuple[str, int], SizedBelief] = {}
     for belief in beliefs:
         if belief.size != first.size or belief.quorum != belief.size // 2 + 1:
-            differing.setdefault((belief.node, belief.incarnation), belief)
+            differing.setdefault((belief.event.node, belief.event.incarnation), belief)
     return list(differing.values())
 
 
 def _group_size_finding(subject: str, first: SizedBelief, belief: SizedBelief, *, changed: bool) -> Finding:
-    other = belief.size != first.size
+    other, led, answer = belief.size != first.size, first.event, belief.event
     return Finding(
         anomaly=(OTHER_SIZE if other else NO_MAJORITY).anomaly,
-        events=(first.row, belief.row) if first.row != belief.row else (belief.row,),
-        counted_by=belief.row,
+        events=tuple(dict.fromkeys((led.index, answer.index))),
+        counted_by=answer.index,
         steps=(
-            f"{first.node} led the {subject} group at {seconds(first.at_ns)}, with {first.quorum} of {first.size} for a"
-            " quorum.",
-            f"{belief.node} answered at {seconds(belief.at_ns)}, after {belief.incarnation} restarts, that it needs"
-            f" {belief.quorum} of {belief.size}.",
+            f"{led.node} led the {subject} group at {seconds(led.answered_ns)}, with {first.quorum} of {first.size} for"
+            " a quorum.",
+            f"{answer.node} answered at {seconds(answer.answered_ns)}, after {answer.incarnation} restarts, that it"
+            f" needs {belief.quorum} of {belief.size}.",
             _since(changed=changed) if other else "Two such quorums may have no server in common.",
         ),
-        from_ns=first.at_ns,
-        to_ns=belief.at_ns,
-        nodes=tuple(dict.fromkeys((first.node, belief.node))),
+        from_ns=led.answered_ns,
+        to_ns=answer.answered_ns,
+        nodes=tuple(dict.fromkeys((led.node, answer.node))),
     )
 
 

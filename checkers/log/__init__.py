@@ -1,7 +1,10 @@
 """The log: acknowledged appends stay at their offsets, in order and once; records that were read were committed.
 
 One history gives six verdicts, each over all partitions: durable, offsets stable, order, committed reads, leader epochs
-and duplicates. The run's options decide under which guarantee each is judged (`log.standing`).
+and duplicates. The run's options decide under which guarantee each is judged:
+with acks=all and min.insync.replicas of 2 or more an acknowledged record is on two nodes, and Kafka promises that it
+stays. With less the same is asked, as a figure, under the name with "-unreplicated". Duplicates are excluded by an
+idempotent producer only.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,12 +16,34 @@ from fencepost.checkers.derived.evidence import number_of, rows
 from fencepost.checkers.derived.partitions import PartitionView, partitions
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.log import findings as find
-from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import PARTITIONS
+
+DURABLE: Final = "log-durable"
+STABLE: Final = "log-offsets-stable"
+ORDER: Final = "log-order"
+COMMITTED: Final = "log-committed-reads"
+EPOCHS: Final = "log-leader-epochs"
+DUPLICATES: Final = "log-no-duplicates"
+ZOMBIE: Final = "zombie-broker-does-not-act"
+
+
+def replicated(facts: Facts) -> bool:
+    """Whether an acknowledged append of this run is on at least two nodes."""
+    return bool(facts.options.get("acks", "all") == "all" and facts.options.get("min_isr", 2) >= 2)
+
+
+def judged_as(base: str, facts: Facts) -> str:
+    """Return the name of the guarantee `base` with this run's options."""
+    if base == DUPLICATES:
+        given = facts.options.get("idempotence", "auto")
+        idempotent = facts.options.get("acks", "all") == "all" if given == "auto" else given == "on"
+        return base if idempotent else f"{base}-without-idempotence"
+    return base if replicated(facts) else f"{base}-unreplicated"
+
 
 #: What a rule lacked where nothing was at risk: an acknowledged append can be lost, moved or repeated when its
 #: partition's leader changes after it was sent, or when a fault touches a broker after that.

@@ -20,6 +20,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from fencepost.checkers.derived.evidence import grouped
 from fencepost.checkers.derived.partitions import PartitionRow, PartitionView
 from fencepost.checkers.violations.finding import Finding, by, seconds
 from fencepost.harness.history import Operation, Outcome
@@ -59,9 +60,7 @@ def unseen(view: PartitionView) -> list[Operation]:
 
 def unstable(view: PartitionView) -> Iterator[Finding]:
     """Find offsets that held two values, and values that moved."""
-    acknowledged: dict[int, list[Operation]] = {}
-    for append in view.acknowledged:
-        acknowledged.setdefault(append.position or 0, []).append(append)
+    acknowledged = grouped(view.acknowledged, lambda append: append.position or 0)
     for offset in sorted(acknowledged.keys() | view.values_at.keys()):
         holders = {value: view.shown[offset, value] for value in view.values_at.get(offset, ())}
         for append in acknowledged.get(offset, ()):

@@ -31,6 +31,7 @@ from fencepost.checkers.derived.positions import is_ok
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, describe
 from fencepost.checkers.violations.impossible import (
+    Numbers,
     integer,
     is_same,
     judges_answers,
@@ -40,7 +41,6 @@ from fencepost.checkers.violations.impossible import (
     unreadable,
     wrong,
 )
-from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
 

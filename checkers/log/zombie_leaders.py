@@ -25,9 +25,10 @@ from fencepost.checkers.derived.partitions import (
     partitions,
     reigns_of_partitions,
 )
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.checkers.derived.reigns import Reign, Reigns
 from fencepost.checkers.derived.servers import Cut, cuts
-from fencepost.checkers.log.standing import ZOMBIE, judged_as
+from fencepost.checkers.log import ZOMBIE, judged_as
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import History, Operation
@@ -240,8 +241,8 @@ def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
     first_over = min(over, key=lambda pair: pair[1].over_ns or 0, default=None)
     begins = [r.superseded for _, r in own if r.superseded is not None]
     superseded = min((b for b in begins if cut.from_ns <= b.at_ns <= cut.to_ns), key=lambda b: b.at_ns, default=None)
-    last_append = max((a for _, a in appends), key=_done, default=None)
-    last_read = max(reads, key=_done, default=None)
+    last_append = max((a for _, a in appends), key=completed_ns, default=None)
+    last_read = max(reads, key=completed_ns, default=None)
     began = marks.at(cut.from_ns)
 
     def since(at_ns: int, *rows: int) -> Traced[int]:
@@ -255,13 +256,9 @@ def _cut_leader(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
         "superseded_after_ns": None if superseded is None else since(superseded.at_ns, superseded.event),
         "appends_acknowledged": number_of(a for _, a in appends),
         "appends_lost": number_of(lost),
-        "last_append_after_ns": None if last_append is None else since(_done(last_append), row(last_append)),
-        "last_read_after_ns": None if last_read is None else since(_done(last_read), row(last_read)),
+        "last_append_after_ns": None if last_append is None else since(completed_ns(last_append), row(last_append)),
+        "last_read_after_ns": None if last_read is None else since(completed_ns(last_read), row(last_read)),
         "stopped_leading_after_ns": None
         if first_over is None
         else since(first_over[1].over_ns or 0, *end_rows(*first_over, marks)),
     }
-
-
-def _done(operation: Operation) -> int:
-    return operation.completed_ns or 0

@@ -17,8 +17,7 @@ from fencepost.checkers.derived.positions import is_ok, not_failed
 from fencepost.checkers.objects.model import Model
 from fencepost.checkers.rules import Rule
 from fencepost.checkers.violations.finding import Finding
-from fencepost.checkers.violations.impossible import unreadable
-from fencepost.checkers.violations.numbers import Numbers
+from fencepost.checkers.violations.impossible import Numbers, unreadable
 from fencepost.harness.history import Operation, Value
 
 GUARANTEE: Final = "linearizable"

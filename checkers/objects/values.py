@@ -29,6 +29,7 @@ from fencepost.checkers.objects.model import UNKNOWN
 from fencepost.checkers.violations.finding import Finding, describe
 from fencepost.checkers.violations.impossible import (
     Micro,
+    Numbers,
     impossible_answers,
     integer,
     is_same,
@@ -42,7 +43,6 @@ from fencepost.checkers.violations.impossible import (
     whole,
     wrong,
 )
-from fencepost.checkers.violations.numbers import Numbers
 from fencepost.harness.history import Operation, Value
 
 _WRITES: Final = {"r": False, "read": False, "w": True, "write": True}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers.violations.finding import Finding, by, listed, proof_words, seconds
-from fencepost.checkers.violations.impossible import is_same
+from fencepost.checkers.violations.impossible import Numbers, is_same
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.base.quantities import counted
 from fencepost.harness.history import Operation, Outcome, Value
@@ -66,7 +66,7 @@ def encode(operations: Iterable[Operation], model: _Model = CAS_REGISTER) -> Col
     """
     functions = model.functions
     keys: dict[str | None, int] = {}
-    values = _Numbers()
+    values = Numbers(None)
     kept: list[Operation] = []
     rows: list[tuple[int, int, int, int, int, int]] = []
     # To look up three members of an enum would take a third of the time.
@@ -96,7 +96,7 @@ def encode(operations: Iterable[Operation], model: _Model = CAS_REGISTER) -> Col
     )
 
 
-def _arguments(op: Operation, code: int, values: "_Numbers") -> tuple[int, int]:
+def _arguments(op: Operation, code: int, values: Numbers) -> tuple[int, int]:
     if code == READ:
         return values.number(op.result), 0
     if code == WRITE:
@@ -104,26 +104,6 @@ def _arguments(op: Operation, code: int, values: "_Numbers") -> tuple[int, int]:
     if not isinstance(op.value, (list, tuple)) or len(op.value) != 2:
         raise MalformedHistory(f"event {op.invoke_index}: the value of a cas is [old, new], not {op.value!r}")
     return values.number(op.value[0]), values.number(op.value[1])
-
-
-_PLAIN: Final = frozenset((int, str, type(None)))
-
-
-class _Numbers:
-    """Values that are equal as JSON get one number; None is 0."""
-
-    def __init__(self) -> None:
-        self.named: list[Value] = [None]
-        self._numbers: dict[Value, int] = {None: 0}
-
-    def number(self, value: Value) -> int:
-        # Of other types by the canonical text, which no plain value can be: 1, 1.0 and true are three values.
-        key = value if type(value) in _PLAIN else ("json", msgspec.json.encode(value, order="deterministic"))
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.named)
-            self.named.append(value)
-        return number
 
 
 def makes(op: Operation) -> Value:

@@ -119,7 +119,7 @@ def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]
     latest: dict[tuple[tuple[str, int], str], Operation] = {}
     known: dict[tuple[tuple[str, int], str, str | None], tuple[int, Operation]] = {}
     for operation in judged:
-        session = _session(operation)
+        session = session_of(operation)
         numbers = session, operation.node if views.by_time else ""
         before = latest.get(numbers)
         if before is not None and _known(before.position) > _known(operation.position):
@@ -309,11 +309,11 @@ def _first_replies(judged: list[Operation]) -> list[Operation]:
     """Return the first reply of each session."""
     first: dict[tuple[str, int], Operation] = {}
     for operation in judged:
-        first.setdefault(_session(operation), operation)
+        first.setdefault(session_of(operation), operation)
     return list(first.values())
 
 
-def _session(operation: Operation) -> tuple[str, int]:
+def session_of(operation: Operation) -> tuple[str, int]:
     if operation.session is not None:
         return "session", operation.session
     return "process", operation.process

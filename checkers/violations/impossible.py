@@ -10,7 +10,7 @@ The values that operations carry are read here, with the event in the message wh
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -106,6 +106,29 @@ def is_same(value: Value, other: Value) -> bool:
 
 def _text(value: Value) -> bytes:
     return msgspec.json.encode(value, order="deterministic")
+
+
+_PLAIN: Final = frozenset((int, str, type(None)))
+
+
+class Numbers:
+    """Values that are equal as JSON get one number, in the order in which they were met: 1, 1.0 and true are three."""
+
+    def __init__(self, *first: Value) -> None:
+        self.named: list[Value] = []
+        self._numbers: dict[Any, int] = {}
+        for value in first:
+            self.number(value)
+
+    def number(self, value: Value) -> int:
+        kind = type(value)
+        # Values of other types by their canonical text, which equals no plain value.
+        key = value if kind in _PLAIN else (kind, msgspec.json.encode(value, order="deterministic"))
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.named)
+            self.named.append(value)
+        return number
 
 
 ANOMALY: Final = "impossible-answer"

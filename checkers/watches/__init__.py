@@ -29,9 +29,9 @@ from fencepost.checkers.watches.listening import (
     Heard,
     Rules,
     judge,
+    judge_merged,
     unplaced,
 )
-from fencepost.checkers.watches.merged import judge_merged
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Traced

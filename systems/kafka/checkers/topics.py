@@ -21,8 +21,8 @@ the earlier topic. So a missing record is not judged unless its broker's log tel
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.derived.evidence import number_of, rows
-from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.evidence import grouped, number_of, rows
+from fencepost.checkers.derived.positions import completed_ns, in_final
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -87,13 +87,9 @@ class _Views:
         nodes = {o.node for o in history.operations if o.f == "list-topics"}
         #: Whether every node answered: a silent one may know a topic that the others do not.
         self.whole: Final = bool(nodes) and nodes <= self.lists.keys()
-        self.reads: Final[dict[str | None, list[Operation]]] = {}
-        for read in (o for o in late if o.f == "read-topic"):
-            self.reads.setdefault(read.key, []).append(read)
-        self._began: Final[dict[tuple[str, str | None], list[LogEvent]]] = {}
-        for event in history.of(LogEvent):
-            if event.change is Logged.IN_SYNC and event.epoch is not None:
-                self._began.setdefault((event.node, event.key), []).append(event)
+        self.reads: Final = grouped((o for o in late if o.f == "read-topic"), lambda read: read.key)
+        reigns = (e for e in history.of(LogEvent) if e.change is Logged.IN_SYNC and e.epoch is not None)
+        self._began: Final = grouped(reigns, lambda e: (e.node, e.key))
 
     def may_be_earlier(self, record: Operation, made: Sequence[Operation]) -> bool:
         """Whether the broker that took this record may have put it into an earlier topic of that name.
@@ -101,13 +97,14 @@ class _Views:
         By its own log it led a topic of that name, but not certainly the one that was made last before the record's
         answer: it may begin to lead the earlier one only after the later one was made.
         """
-        makes = [make for make in made if make.invoked_ns < _ended(record)]
+        makes = [make for make in made if make.invoked_ns < completed_ns(record)]
         began = self._began.get((record.node, f"{record.key}-0"), [])
         if len(makes) <= 1 or not began:
             return False
         last = max(makes, key=lambda make: make.invoked_ns)
         return not any(
-            last.invoked_ns <= event.time_ns <= _ended(record) and event.topic in (None, last.result) for event in began
+            last.invoked_ns <= event.time_ns <= completed_ns(record) and event.topic in (None, last.result)
+            for event in began
         )
 
     def before(self, first: Operation, second: Operation) -> bool:
@@ -116,11 +113,11 @@ class _Views:
         A broker may hand a request over a second time when it loses the controller, so a request that a fault may have
         disturbed counts only if there was no time for that.
         """
-        if first.type is not Outcome.OK or _ended(first) >= second.invoked_ns:
+        if first.type is not Outcome.OK or completed_ns(first) >= second.invoked_ns:
             return False
-        if _ended(first) - first.invoked_ns < HANDED_OVER_ONCE_NS:
+        if completed_ns(first) - first.invoked_ns < HANDED_OVER_ONCE_NS:
             return True
-        return not any(start <= _ended(first) and first.invoked_ns <= end for start, end in self._faults)
+        return not any(start <= completed_ns(first) and first.invoked_ns <= end for start, end in self._faults)
 
     def everywhere(self, name: str) -> bool:
         return self.whole and all(name in read.result for read in self.lists.values())
@@ -144,15 +141,15 @@ class _Name:
         puts = [o for o in operations if o.f == "put-record" and o.type is Outcome.OK]
         self.reads: Final = views.reads.get(self.name, [])
         self.shown: Final = {value for read in self.reads for _, value in read.result}
-        drop = max((o for o in dropped if o.type is Outcome.OK), key=_ended, default=None)
-        make = max((o for o in made if o.type is Outcome.OK), key=_ended, default=None)
+        drop = max((o for o in dropped if o.type is Outcome.OK), key=completed_ns, default=None)
+        make = max((o for o in made if o.type is Outcome.OK), key=completed_ns, default=None)
         #: The last acknowledged drop, if nothing was made that could have come after it.
         self.stays_dropped: Final = drop if drop is not None and all(views.before(o, drop) for o in made) else None
         #: The last acknowledged making, if nothing was dropped that could have come after it.
         self.stays: Final = make if make is not None and all(views.before(o, make) for o in dropped) else None
         #: Records that were acknowledged before a drop began that was acknowledged: value -> (record, drop).
         self.dropped_with: Final = {
-            o.value: (o, drop) for o in puts if drop is not None and _ended(o) < drop.invoked_ns
+            o.value: (o, drop) for o in puts if drop is not None and completed_ns(o) < drop.invoked_ns
         }
         #: Records that no drop can have taken away.
         self.kept: Final = [
@@ -179,7 +176,7 @@ def _stay(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
         _served(*name.dropped_with[value], read)
         for name, read in read
         for _, value in read.result
-        if value in name.dropped_with and read.invoked_ns - _ended(name.dropped_with[value][1]) >= _BOUND_NS
+        if value in name.dropped_with and read.invoked_ns - completed_ns(name.dropped_with[value][1]) >= _BOUND_NS
     ]
     judged = due if views.whole else []
     exposed_records = sum(len(name.dropped_with) for name, _ in read)
@@ -203,7 +200,7 @@ def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
         for name in names
         if (read := name.whole) is not None
         for o in name.kept
-        if _ended(o) < read.invoked_ns
+        if completed_ns(o) < read.invoked_ns
     ]
     lost = [_lost(record, read) for record, read, name in due if record.value not in name.shown]
     return verdict(
@@ -229,13 +226,8 @@ def _by_name(history: History) -> dict[str, list[Operation]]:
     return names
 
 
-def _ended(operation: Operation) -> int:
-    assert operation.completed_ns is not None, "it was answered"
-    return operation.completed_ns
-
-
 def _long_ago(operation: Operation, views: _Views) -> bool:
-    return views.asked_ns - _ended(operation) >= _BOUND_NS
+    return views.asked_ns - completed_ns(operation) >= _BOUND_NS
 
 
 def _lists(views: _Views) -> tuple[Operation, ...]:
@@ -245,7 +237,7 @@ def _lists(views: _Views) -> tuple[Operation, ...]:
 def _back(name: _Name, drop: Operation, views: _Views) -> Finding:
     steps = (
         f"Process {drop.process} dropped {name.name} through {drop.node}: acknowledged. Nobody made it again.",
-        f"{duration(views.asked_ns - _ended(drop))} later {', '.join(sorted(views.lists))} know it.",
+        f"{duration(views.asked_ns - completed_ns(drop))} later {', '.join(sorted(views.lists))} know it.",
     )
     return BACK.finding(*_lists(views), drop, steps=steps, key=name.name)
 
@@ -254,7 +246,8 @@ def _served(record: Operation, drop: Operation, read: Operation) -> Finding:
     steps = (
         f"Process {record.process} appended {record.value} to {record.key} through {record.node}: acknowledged.",
         f"After that process {drop.process} dropped {drop.key} through {drop.node}: acknowledged.",
-        f"{duration(read.invoked_ns - _ended(drop))} later {read.node} shows {record.value} in a topic of that name.",
+        f"{duration(read.invoked_ns - completed_ns(drop))} later {read.node} shows {record.value} in a topic of that"
+        " name.",
     )
     return SERVED.finding(record, drop, read, steps=steps)
 
@@ -262,7 +255,7 @@ def _served(record: Operation, drop: Operation, read: Operation) -> Finding:
 def _gone(name: _Name, make: Operation, views: _Views) -> Finding:
     steps = (
         f"Process {make.process} made {name.name} through {make.node}: acknowledged. Nobody dropped it since.",
-        f"{duration(views.asked_ns - _ended(make))} later none of {', '.join(sorted(views.lists))} knows it.",
+        f"{duration(views.asked_ns - completed_ns(make))} later none of {', '.join(sorted(views.lists))} knows it.",
     )
     return GONE.finding(*_lists(views), make, steps=steps, key=name.name)
 

@@ -16,9 +16,8 @@ from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory
 from fencepost.harness.interchange.formats.jepsen import read_edn
-from fencepost.harness.interchange.second_opinion.layout import MODELS, write
 from fencepost.harness.interchange.second_opinion.opinion import ToolQuestion, ToolSkip, ToolStanding, standing
-from fencepost.harness.interchange.second_opinion.porcupine import OUT_OF_MEMORY, OUT_OF_TIME, Porcupine
+from fencepost.harness.interchange.second_opinion.porcupine import MODELS, OUT_OF_MEMORY, OUT_OF_TIME, Porcupine, write
 from fencepost.harness.judging.stand_alone import judge_foreign
 from fencepost.harness.verdict import SearchBudget, Validity
 from tests.histories.simulate import Shape, bend, valid_history

@@ -1,10 +1,10 @@
 """Brokers: how the controllers keep them, and what a broker does without a controller.
 
-That a silent broker is fenced in time and does not go on serving (`fencing`), that the others are told of it
-(`told_of_fencing`), that only living brokers lead and only their newest registration counts (`registrations`), that
-only who has every record is elected (`eligible`), that what leaders are told of in-sync replicas stays
-(`in_sync_changes`), that a leader with too few of them takes no append (`too_few_in_sync`), and that a broker which is
-told to end hands over first (`shutdown`). A system that states nothing about brokers gets no verdict.
+That a silent broker is fenced in time and does not go on serving, and that the others are told (`fencing`), that only
+living brokers lead and only their newest registration counts (`registrations`), that only who has every record is
+elected (`eligible`), that what leaders are told of in-sync replicas stays (`in_sync_changes`), that a leader with too
+few of them takes no append (`too_few_in_sync`), and that a broker which is told to end hands over first (`shutdown`). A
+system that states nothing about brokers gets no verdict.
 """
 
 from fencepost.checkers.derived.reigns import reigns_of, subjects
@@ -15,10 +15,9 @@ from fencepost.systems.kafka.checkers.brokers import (
     in_sync_changes,
     registrations,
     shutdown,
-    told_of_fencing,
     too_few_in_sync,
 )
-from fencepost.systems.kafka.checkers.brokers.fencing import judge_in_time, judge_self_fencing
+from fencepost.systems.kafka.checkers.brokers.fencing import judge_in_time, judge_self_fencing, judge_told
 from fencepost.systems.kafka.checkers.brokers.silence import Silences
 from fencepost.systems.kafka.facts.controllers import CONTROLLER
 
@@ -49,7 +48,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         *eligible.judge(history, bound, facts),
         in_sync_changes.judge(history, facts, kept),
         *too_few_in_sync.judge(history, facts, kept),
-        *told_of_fencing.judge(history, bound, facts, silences, reigns),
+        *judge_told(history, bound, facts, silences, reigns),
         *shutdown.judge(history, facts),
     ]
     return [verdict for verdict in verdicts if facts.guarantee(verdict.guarantee) is not None]

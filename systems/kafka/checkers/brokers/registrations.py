@@ -32,31 +32,26 @@ from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.brokers.shutdown import CONTROLLED
 from fencepost.systems.kafka.facts.replicas import SAME_LEADER, Partitions, PartitionState, PartitionStep, in_order
 
-
-def _rule(guarantee: str, anomaly: str, tested: str, lacks: str) -> Rule:
-    return Rule(guarantee=guarantee, anomaly=anomaly, tested=tested, lacks=lacks)
-
-
 _BESIDE: Final = "no broker was fenced or in its controlled shutdown when a partition changed"
 _AGAIN: Final = "registrations of an id after its first one, and changes of such a broker"
 ELECTED, IN_SYNC = (
-    _rule("broker-states", anomaly, "changes of a partition one of whose replicas was fenced or stopping", _BESIDE)
+    Rule.of("broker-states", anomaly, "changes of a partition one of whose replicas was fenced or stopping", _BESIDE)
     for anomaly in ("fenced-broker-elected", "fenced-broker-in-sync")
 )
-WENT_BACK: Final = _rule("broker-epochs", "broker-epoch-went-back", _AGAIN, "no broker registered again")
-STALE: Final = _rule(
+WENT_BACK: Final = Rule.of("broker-epochs", "broker-epoch-went-back", _AGAIN, "no broker registered again")
+STALE: Final = Rule.of(
     "broker-epochs",
     "stale-broker-epoch",
     _AGAIN,
     "no broker registered again and changed its state after that",
 )
-SECOND: Final = _rule(
+SECOND: Final = Rule.of(
     "one-broker-per-id",
     "second-registration",
     "attempts to register the id of a living broker",
     "nobody tried to register the id of a living broker",
 )
-LEFT: Final = _rule(
+LEFT: Final = Rule.of(
     CONTROLLED,
     "left-as-leader",
     "partitions led by a broker that began its controlled shutdown",

@@ -24,8 +24,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import row, rows
-from fencepost.checkers.derived.servers import Return, ServerExit, exits, next_return, touches_others
+from fencepost.checkers.derived.evidence import grouped, row, rows
+from fencepost.checkers.derived.servers import ServerEvent, exits, next_return, touches_others
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Finding, duration, seconds
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -64,13 +64,13 @@ class _Stop(msgspec.Struct, frozen=True, kw_only=True):
     broker: str
     began: LogEvent
     leave: LogEvent | None
-    ended: ServerExit
+    ended: ServerEvent
     #: When the next server of this broker served; None where none did.
-    back: Return | None
+    back: ServerEvent | None
 
     @property
     def killed(self) -> bool:
-        return self.ended.status in _KILLED
+        return self.ended.exit_status in _KILLED
 
 
 def stops(history: History) -> list[_Stop]:
@@ -105,18 +105,18 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
     controlled = verdict(
         facts,
         NO_LEAVE.tally(
-            [_no_leave(stop) for stop in judged if stop.leave is None], tuple(stop.ended.event for stop in judged)
+            [_no_leave(stop) for stop in judged if stop.leave is None], tuple(stop.ended.index for stop in judged)
         ),
         kept=f"{len(judged)} brokers ended after a controller had let them, within {duration(slowest.value)}",
         figures={
-            "stopped": tally(stop.ended.event for stop in ended),
-            "killed_while_stopping": tally(stop.ended.event for stop in own if stop.killed),
-            "hindered_while_stopping": tally(stop.ended.event for stop in hindered),
+            "stopped": tally(stop.ended.index for stop in ended),
+            "killed_while_stopping": tally(stop.ended.index for stop in own if stop.killed),
+            "hindered_while_stopping": tally(stop.ended.index for stop in hindered),
             "stopped_within_ns_max": slowest,
         },
     )
-    shutdowns = [_Window(stop=stop, to_ns=stop.ended.at_ns, to_event=stop.ended.event) for stop in ended]
-    restarts = [_Window(stop=s, to_ns=s.back.at_ns, to_event=s.back.event) for s in ended if s.back is not None]
+    shutdowns = [_Window(stop=stop, to_ns=stop.ended.time_ns, to_event=stop.ended.index) for stop in ended]
+    restarts = [_Window(stop=s, to_ns=s.back.time_ns, to_event=s.back.index) for s in ended if s.back is not None]
     return [
         controlled,
         _unnoticed(history, facts, UNAVAILABLE, shutdowns),
@@ -127,7 +127,7 @@ def judge(history: History, facts: Facts) -> list[Verdict]:
 def _hindered(history: History, stop: _Stop) -> bool:
     """Whether a fault may have touched another server, or a link, during the shutdown."""
     spans = [(fault, history.possible(fault)) for fault in history.faults if touches_others(fault, stop.broker)]
-    return any(from_ns <= stop.ended.at_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
+    return any(from_ns <= stop.ended.time_ns and to_ns >= stop.began.asked_ns for _, (from_ns, to_ns) in spans)
 
 
 def _took(stop: _Stop, leave: LogEvent) -> Traced[int]:
@@ -136,14 +136,14 @@ def _took(stop: _Stop, leave: LogEvent) -> Traced[int]:
 
 def _no_leave(stop: _Stop) -> Finding:
     return NO_LEAVE.finding(
-        events=(stop.began.index, stop.ended.event),
-        counted_by=stop.ended.event,
+        events=(stop.began.index, stop.ended.index),
+        counted_by=stop.ended.index,
         steps=(
             f"At {seconds(stop.began.time_ns)} the log of {stop.broker} tells that its controlled shutdown began.",
-            f"It ended at {seconds(stop.ended.at_ns)}, and its log never tells that a controller let it.",
+            f"It ended at {seconds(stop.ended.time_ns)}, and its log never tells that a controller let it.",
         ),
         from_ns=stop.began.asked_ns,
-        to_ns=stop.ended.at_ns,
+        to_ns=stop.ended.time_ns,
         nodes=(stop.broker,),
     )
 
@@ -174,10 +174,7 @@ class _Gap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _unnoticed(history: History, facts: Facts, rule: Rule, windows: Sequence[_Window]) -> Verdict:
-    appends: dict[str | None, list[Operation]] = {}
-    for operation in history.operations:
-        if operation.f == "append":
-            appends.setdefault(operation.key, []).append(operation)
+    appends = grouped((o for o in history.operations if o.f == "append"), lambda o: o.key)
     gaps = [gap for window in windows for own in appends.values() for gap in _gaps(window, own)]
     longest = most(Traced(gap.length_ns, (row(gap.first), row(gap.last))) for gap in gaps)
     inside = [o for w in windows for own in appends.values() for o in own if w.from_ns <= o.invoked_ns <= w.to_ns]

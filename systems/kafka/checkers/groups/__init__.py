@@ -19,13 +19,13 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.derived.evidence import Newest, number_of, rows
-from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.positions import completed_ns, in_final
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import GivenOnce, NothingOlder, Rule, Statement, says, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
-from fencepost.systems.kafka.checkers.groups.members import ConsumerGroup, completed_ns, groups_of
+from fencepost.systems.kafka.checkers.groups.members import ConsumerGroup, groups_of
 
 #: What a coordinator says to a member that may not commit.
 _REFUSED: Final = frozenset({"illegal-generation", "unknown-member-id", "rebalance-in-progress"})

@@ -3,16 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from fencepost.checkers.derived.evidence import Newest
+from fencepost.checkers.derived.evidence import Newest, grouped
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.harness.history import History, Operation, Outcome
 
 _COMMITS: Final = frozenset({"offset-commit", "late-commit"})
-
-
-def completed_ns(operation: Operation) -> int:
-    """When an answered operation was answered."""
-    assert operation.completed_ns is not None
-    return operation.completed_ns
 
 
 class ConsumerGroup:
@@ -28,9 +23,7 @@ class ConsumerGroup:
         self.acknowledged: Final = [o for o in self.commits if o.type is Outcome.OK]
         #: The commit that was sent last among those acknowledged before a moment.
         self.newest: Final = Newest((commit.invoked_ns, completed_ns(commit), commit) for commit in self.acknowledged)
-        self._own: Final[dict[int, list[Operation]]] = {}
-        for join in self.joins:
-            self._own.setdefault(join.process, []).append(join)
+        self._own: Final = grouped(self.joins, lambda join: join.process)
 
     def generation(self, commit: Operation) -> int | None:
         """The generation in which a commit was sent, by its answer, or by what its process had joined."""

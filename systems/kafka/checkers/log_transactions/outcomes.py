@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.derived.evidence import number_of, rows
+from fencepost.checkers.derived.evidence import grouped, number_of, rows
 from fencepost.checkers.derived.servers import Risk
 from fencepost.checkers.rules import Fate, Judged, Rule, Survives, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, by
@@ -122,9 +122,7 @@ def _torn(view: TransactionsView, transaction: LogTransaction) -> Finding | None
 
 def _doubled(view: TransactionsView, partition: PartitionLog) -> Iterator[Finding]:
     for number, own in partition.final.items():
-        by_input: dict[int | None, list[Sight]] = {}
-        for sight in own.values():
-            by_input.setdefault(sight.input, []).append(sight)
+        by_input = grouped(own.values(), lambda sight: sight.input)
         for twice in by_input.values():
             if len(twice) > 1:
                 offsets = ", ".join(str(sight.offset) for sight in twice)

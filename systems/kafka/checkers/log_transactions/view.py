@@ -5,10 +5,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Newest
-from fencepost.checkers.derived.positions import by_key
+from fencepost.checkers.derived.evidence import Newest, grouped
+from fencepost.checkers.derived.positions import by_key, completed_ns
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
-from fencepost.systems.kafka.checkers.groups.members import completed_ns
 
 _TRANSACTIONS: Final = frozenset({"transact", "transform", "late-record"})
 #: Refusals before anything of a transaction was sent.
@@ -124,9 +123,7 @@ class TransactionsView:
             name: Newest((begin.result[0], completed_ns(begin), begin) for begin in own)
             for name, own in by_key(self.begins).items()
         }
-        self._own: Final[dict[tuple[int, str], list[Operation]]] = {}
-        for begin in self.begins:
-            self._own.setdefault((begin.process, begin.key or ""), []).append(begin)
+        self._own: Final = grouped(self.begins, lambda begin: (begin.process, begin.key or ""))
 
     @property
     def version(self) -> int:

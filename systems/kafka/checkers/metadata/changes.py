@@ -21,7 +21,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import Newest
+from fencepost.checkers.derived.evidence import Newest, grouped
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.checkers.derived.reigns import epoch_subject, reigns_of
 from fencepost.checkers.derived.servers import Risk
 from fencepost.harness.history import History, Operation, Outcome, Value
@@ -60,14 +61,12 @@ class MetadataChanges:
         seen: dict[tuple[str | None, Value], Operation] = {}
         for read in self.reads:
             before = seen.get((read.key, read.result))
-            if before is None or completed(read) < completed(before):
+            if before is None or completed_ns(read) < completed_ns(before):
                 seen[read.key, read.result] = read
         direct = direct_nodes(facts)
         set_to = [o for o in alters if o.value is not None]
         self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), direct) for o in set_to}
-        self._by_key: Final[dict[str | None, list[MetadataChange]]] = {}
-        for change in self._by_value.values():
-            self._by_key.setdefault(change.operation.key, []).append(change)
+        self._by_key: Final = grouped(self._by_value.values(), lambda change: change.operation.key)
         self._removals: Final[dict[str | None, list[MetadataChange]]] = {}
         for alter in alters:
             if alter.value is None and alter.type is not Outcome.FAIL:
@@ -100,7 +99,7 @@ class MetadataChanges:
     def _may_show(self, read: Operation) -> list[MetadataChange]:
         if read.result is not None:
             return []
-        return [change for change in self._removals.get(read.key, []) if change.invoked_ns < completed(read)]
+        return [change for change in self._removals.get(read.key, []) if change.invoked_ns < completed_ns(read)]
 
     def of(self, key: str | None) -> list[MetadataChange]:
         """All changes of one setting, in the order of invocation."""
@@ -136,19 +135,13 @@ def direct_nodes(facts: Facts) -> frozenset[str]:
 
 
 def _change(alter: Operation, seen: Operation | None, direct: frozenset[str]) -> MetadataChange:
-    proofs = [completed(o) for o in (alter if alter.type is Outcome.OK else None, seen) if o is not None]
+    proofs = [completed_ns(o) for o in (alter if alter.type is Outcome.OK else None, seen) if o is not None]
     first_by_ns = min(proofs, default=None)
-    quick = alter.type is Outcome.OK and completed(alter) - alter.invoked_ns < HANDED_OVER_ONCE_NS
+    quick = alter.type is Outcome.OK and completed_ns(alter) - alter.invoked_ns < HANDED_OVER_ONCE_NS
     once = alter.node in direct or quick
     return MetadataChange(
         operation=alter, first_by_ns=first_by_ns, last_by_ns=first_by_ns if once else None, seen_by=seen
     )
-
-
-def completed(operation: Operation) -> int:
-    """Return the time of the answer to an operation that was answered."""
-    assert operation.completed_ns is not None
-    return operation.completed_ns
 
 
 #: What a rule lacks where nothing was at risk.

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
-from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.positions import completed_ns, in_final
 from fencepost.checkers.derived.servers import Incarnations
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
@@ -27,7 +27,6 @@ from fencepost.systems.kafka.checkers.metadata.changes import (
     UNTOUCHED,
     MetadataChange,
     MetadataChanges,
-    completed,
     controller_risk,
     direct_nodes,
     newest_in_effect,
@@ -161,7 +160,7 @@ def _settings(
 def _evidence(reads: list[Operation], shown: dict[int, MetadataChange]) -> list[_Evidence]:
     """List one server's answers by completion, each with the latest change that it had shown by then."""
     evidence: list[_Evidence] = []
-    for read in sorted(reads, key=completed):
+    for read in sorted(reads, key=completed_ns):
         change = shown.get(read.invoke_index)
         if change is None:
             continue
@@ -173,7 +172,7 @@ def _evidence(reads: list[Operation], shown: dict[int, MetadataChange]) -> list[
 
 def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
     """Return the latest evidence of what the server held when it was asked for `read`; None without any."""
-    before = [e for e in evidence if completed(e.read) + PUBLISHED_NS <= read.invoked_ns]
+    before = [e for e in evidence if completed_ns(e.read) + PUBLISHED_NS <= read.invoked_ns]
     return before[-1] if before else None
 
 
@@ -184,7 +183,7 @@ def _lost(read: Operation, due: MetadataChange, proof: _Evidence, elsewhere: Ope
         f"Process {change.process} set {read.key} to {change.value!r} through {change.node}: {standing}.",
         f"After that process {proof.change.process} set {proof.change.key} to {proof.change.value!r}, and {read.node} "
         f"showed it: so its view held everything up to there.",
-        f"{duration(read.invoked_ns - completed(proof.read))} later {read.node} answered that {read.key} is "
+        f"{duration(read.invoked_ns - completed_ns(proof.read))} later {read.node} answered that {read.key} is "
         f"{read.result!r}, which is older than {change.value!r}.",
     ]
     shown = [change, proof.change, proof.read, read]
@@ -211,7 +210,7 @@ def _names(
     direct = direct_nodes(facts)
     answers: dict[str | None, dict[str, Operation]] = {}
     evidence: dict[tuple[str, int], list[_Evidence]] = {}
-    for read in sorted((o for o in final if o.f == "exists"), key=completed):
+    for read in sorted((o for o in final if o.f == "exists"), key=completed_ns):
         answers.setdefault(read.key, {})[read.node] = read
         request, incarnation = first_request.get(read.key), incarnations.of(read)
         if read.result is not None and request is not None and incarnation is not None and read.node in direct:
@@ -226,7 +225,7 @@ def _names(
         for read in last.values():
             incarnation = incarnations.of(read)
             proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
-            if proof is not None and completed(create) < proof.change.invoked_ns:
+            if proof is not None and completed_ns(create) < proof.change.invoked_ns:
                 proofs.append((proof, read))
         answered += [(create, create)] if proofs else []
         if proofs and all(read.result is None for read in last.values()):

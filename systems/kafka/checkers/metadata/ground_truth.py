@@ -28,15 +28,16 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.derived.evidence import numbers_of, rows
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.checkers.rules import Fate, NothingOlder, Rule, Statement, Survives, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.base.quorum import majority
-from fencepost.harness.history import NEW_DISK, History, LogEntry, Operation, Outcome
+from fencepost.harness.history import NEW_DISK, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 from fencepost.harness.verdict.figures import Traced
 from fencepost.systems.kafka.checkers.metadata.changes import UNTOUCHED, controller_risk
 from fencepost.systems.kafka.checkers.metadata.durable import GUARANTEE as DURABLE
-from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries, Placed
+from fencepost.systems.kafka.checkers.metadata.placed_changes import NodeEntries, Placed, shown
 from fencepost.systems.kafka.facts.controllers import electorates
 
 AGREES: Final = "metadata-log-agrees"
@@ -93,7 +94,7 @@ def _agrees(history: History, logs: _Logs, placed: Placed, counted: _Counted, fa
     overwritten, back = list(_overwritten(placed, logs)), list(_epochs_back(history, logs))
     placed_in = [(o, node, places[node][0]) for node in logs for o, places in placed.items if node in places]
     order = OUT_OF_ORDER.judge(
-        Statement(o, node, at if _is_ok(o) else None, at, o.invoked_ns, _end(o)) for o, node, at in placed_in
+        Statement(o, node, at if _is_ok(o) else None, at, o.invoked_ns, completed_ns(o)) for o, node, at in placed_in
     )
     # The first operation stands for each of them.
     order = order._replace(findings=[msgspec.structs.replace(f, about=0) for f in order.findings])
@@ -139,10 +140,6 @@ def _is_ok(change: Operation) -> bool:
     return change.type is Outcome.OK
 
 
-def _end(change: Operation) -> int:
-    return change.completed_ns or 0
-
-
 def _broken(findings: list[Finding]) -> str:
     return f"by the logs on disk: {in_words(Counter(finding.anomaly for finding in findings))}"
 
@@ -173,7 +170,7 @@ def _differences(history: History, a: NodeEntries, b: NodeEntries) -> Iterator[F
         why = f"They agree again at offset {agreed}: an entry stands only on the log that its leader had."
         if one.epoch == other.epoch:
             why = "One leader writes an offset once, and an epoch has one leader."
-        steps = (f"At offset {offset} {a.node} holds {_shown(one)}.", f"{b.node} holds {_shown(other)}.", why)
+        steps = (f"At offset {offset} {a.node} holds {shown(one)}.", f"{b.node} holds {shown(other)}.", why)
         yield DIFFER.on_disk(history, a.node, b.node, steps=steps)
         return
 
@@ -191,7 +188,7 @@ def _overwritten(placed: Placed, logs: _Logs) -> Iterator[Finding]:
             steps = (
                 f"{_request(change)} was acknowledged.",
                 f"It stands at offset {entry.offset} (epoch {entry.epoch}) in the log of {node}.",
-                f"{other.node} holds {_shown(there)} there: a later leader that lacked it.",
+                f"{other.node} holds {shown(there)} there: a later leader that lacked it.",
             )
             yield OVERWRITTEN.finding(change, nodes=(node, other.node), steps=steps)
             break
@@ -314,8 +311,3 @@ def _by_type(logs: _Logs) -> dict[str, int]:
 def _request(change: Operation) -> str:
     value = f" to {change.value!r}" if change.f == "alter" else ""
     return f"{change.f} of {change.key}{value} by process {change.process} through {change.node}"
-
-
-def _shown(entry: LogEntry) -> str:
-    fields = ", ".join(f"{name}={value!r}" for name, value in entry.fields.items())
-    return f"{entry.type}({fields[:200]}) of epoch {entry.epoch}"

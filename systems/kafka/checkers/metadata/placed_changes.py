@@ -169,3 +169,9 @@ def entry_name(entry: LogEntry) -> Name | None:
             name = "".join(part.get("entity_name", "") for part in fields.get("entity", ()))
             return "quota", name, str(round(fields.get("value", 0)))
     return None
+
+
+def shown(entry: LogEntry) -> str:
+    """Say what an entry holds."""
+    fields = ", ".join(f"{name}={value!r}" for name, value in entry.fields.items())
+    return f"{entry.type}({fields[:200]}) of epoch {entry.epoch}"

@@ -14,7 +14,7 @@ Both count from the later of two instants: the step or the acknowledgement, and 
 from typing import Final
 
 from fencepost.checkers.derived.evidence import rows
-from fencepost.checkers.derived.positions import in_final
+from fencepost.checkers.derived.positions import completed_ns, in_final
 from fencepost.checkers.derived.servers import ended_by_themselves
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
@@ -23,7 +23,6 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.systems.kafka.checkers.metadata.changes import (
     MetadataChange,
     MetadataChanges,
-    completed,
     newest_in_effect,
 )
 from fencepost.systems.kafka.facts.settled import acting, undisturbed_since
@@ -112,7 +111,7 @@ def _keep_up(history: History, changes: MetadataChanges, facts: Facts) -> Verdic
         due = required[read.key].before(read.invoked_ns - _VIEW_BOUND_NS)
         if due is None or not due.acknowledged:
             continue
-        if completed(due.operation) > began_ns:
+        if completed_ns(due.operation) > began_ns:
             exposed.append(read)
         last_by_ns = changes.last_by(read)
         if last_by_ns is not None and last_by_ns < due.invoked_ns:
@@ -130,7 +129,7 @@ def _behind(read: Operation, due: MetadataChange) -> Finding:
     change = due.operation
     steps = (
         f"Process {change.process} set {change.key} to {change.value!r} through {change.node}: acknowledged.",
-        f"{duration(read.invoked_ns - completed(change))} later, with no fault in force for ten seconds, {read.node}"
+        f"{duration(read.invoked_ns - completed_ns(change))} later, with no fault in force for ten seconds, {read.node}"
         f" answered that {read.key} is {read.result!r}, which is older.",
     )
     return LEFT_BEHIND.finding(change, read, steps=steps)

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fencepost.checkers.derived.evidence import number_of, row, rows
+from fencepost.checkers.derived.positions import completed_ns
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Figures, Traced, most, tally
-from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges, completed
+from fencepost.systems.kafka.checkers.metadata.changes import MetadataChange, MetadataChanges
 from fencepost.systems.kafka.checkers.metadata.placed_changes import placed_changes
 
 
@@ -50,7 +51,7 @@ def staleness(history: History, facts: Facts, changes: MetadataChanges) -> Stale
     """
     offsets = _offsets(history, facts)
     acknowledged = {
-        key: sorted((c for c in changes.of(key) if c.acknowledged), key=lambda c: completed(c.operation))
+        key: sorted((c for c in changes.of(key) if c.acknowledged), key=lambda c: completed_ns(c.operation))
         for key in changes.keys
     }
     judged = Staleness(stale=[], undecided=[])
@@ -59,14 +60,14 @@ def staleness(history: History, facts: Facts, changes: MetadataChanges) -> Stale
         if changes.may_show_a_removal(read):
             continue
         own = acknowledged.get(read.key, [])
-        count = bisect_left(own, read.invoked_ns, key=lambda c: completed(c.operation))
+        count = bisect_left(own, read.invoked_ns, key=lambda c: completed_ns(c.operation))
         shown = changes.shown(read)
         question = read.key, -1 if shown is None else shown.operation.invoke_index, count
         if question not in known:
             known[question] = _first_missed(own[:count], shown, changes.last_by(read), offsets)
         missed = known[question]
         if isinstance(missed, MetadataChange):
-            age_ns = read.invoked_ns - completed(missed.operation)
+            age_ns = read.invoked_ns - completed_ns(missed.operation)
             judged.stale.append(StaleDescribe(read=read, missed=missed.operation, age_ns=age_ns))
         elif not missed:
             judged.undecided.append(read)
@@ -81,7 +82,7 @@ def _first_missed(
 ) -> MetadataChange | bool:
     """Return the first change, by completion, that was made after the shown one; True: none; False: unknown."""
     # What had been acknowledged before the shown change was asked for is older.
-    first = 0 if shown is None else bisect_left(acknowledged, shown.invoked_ns, key=lambda c: completed(c.operation))
+    first = 0 if shown is None else bisect_left(acknowledged, shown.invoked_ns, key=lambda c: completed_ns(c.operation))
     certain = True
     for change in acknowledged[first:]:
         later = _is_later(change, shown, last_by_ns, offsets)

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.derived.evidence import number_of, row, rows
-from fencepost.checkers.derived.positions import by_key
+from fencepost.checkers.derived.evidence import grouped, number_of, row, rows
+from fencepost.checkers.derived.positions import by_key, completed_ns
 from fencepost.checkers.derived.reigns import NamedEpochs, Reigns, epoch_subject, leader_of, reigns_of, statements
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.circumstances import answered_words
@@ -25,7 +25,6 @@ from fencepost.checkers.violations.finding import Finding, duration
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Rows, Traced, most, tally
-from fencepost.systems.kafka.checkers.metadata.changes import completed
 from fencepost.systems.kafka.figures import Denied
 
 GUARANTEE: Final = "topic-names-linearizable"
@@ -50,11 +49,11 @@ class NameAnswers:
         self.answers: Final = [a for o in operations if (a := _answer(o)) is not None]
         proofs = [*(t for t in self.takes if t.type is Outcome.OK), *(a for a in self.answers if a.result is not None)]
         #: By its completion the name was certainly taken, first.
-        self.proof: Final = min(proofs, key=completed, default=None)
+        self.proof: Final = min(proofs, key=completed_ns, default=None)
 
     def proven(self, question: Operation) -> Operation | None:
         """The first proof that the name was taken, if it was there before this operation was asked for."""
-        return self.proof if self.proof is not None and completed(self.proof) < question.invoked_ns else None
+        return self.proof if self.proof is not None and completed_ns(self.proof) < question.invoked_ns else None
 
     def exposed(self) -> list[Operation]:
         """List the answers that had to be "taken", by the word of another process."""
@@ -71,7 +70,7 @@ class NameAnswers:
                 yield DENIED.finding(proof, answer, steps=_twice(proof, answer, "was told that it is free"))
             elif answer.result is not None and not self.takes:
                 yield INVENTED.finding(answer, steps=("Nobody ever asked to take this name.",))
-            elif answer.result is not None and completed(answer) < self.takes[0].invoked_ns:
+            elif answer.result is not None and completed_ns(answer) < self.takes[0].invoked_ns:
                 step = f"The first request to take it, of process {self.takes[0].process}, came only later."
                 yield INVENTED.finding(self.takes[0], answer, steps=(step,))
 
@@ -89,7 +88,7 @@ def _twice(proof: Operation, later: Operation, what: str) -> Iterator[str]:
     take = proof.f == "create" and proof.type is Outcome.OK
     how = f"took the name {proof.key}" if take else f"was told that the name {proof.key} is taken,"
     yield f"Process {proof.process} {how} through {proof.node}."
-    late = duration(max(0, later.invoked_ns - completed(proof)))
+    late = duration(max(0, later.invoked_ns - completed_ns(proof)))
     yield f"Process {later.process} asked {later.node} {late} later, and {what}; nothing frees names."
 
 
@@ -152,11 +151,11 @@ class _Explainer:
         reign = leader_of(reigns, answer)
         sentence = answered_words(self._history, answer, reign)
         rank = 0 if reign is not None and reign.superseded is not None else 2
-        named = self._named.last(answer.node, completed(answer))
+        named = self._named.last(answer.node, completed_ns(answer))
         begin = None if named is None or named.named is None else reigns.superseded(named.named)
-        if reign is None and named is not None and begin is not None and begin.at_ns <= completed(answer):
+        if reign is None and named is not None and begin is not None and begin.at_ns <= completed_ns(answer):
             rank = 1
-            late = duration(completed(answer) - begin.at_ns)
+            late = duration(completed_ns(answer) - begin.at_ns)
             sentence += (
                 f"; it was attached to {named.leader} (epoch {named.named}), {late} after epoch {begin.epoch} began"
             )
@@ -169,9 +168,7 @@ def _proofs(findings: Sequence[Finding]) -> dict[int, Operation]:
 
 
 def _figures(denials: list[Operation], proofs: dict[int, Operation]) -> Figures:
-    by_node: dict[str, list[Operation]] = {}
-    for denial in denials:
-        by_node.setdefault(denial.node, []).append(denial)
+    by_node = grouped(denials, lambda denial: denial.node)
     of_all = _denied("", denials, proofs) if denials else None
     return {
         "denials": number_of(denials),
@@ -183,12 +180,12 @@ def _figures(denials: list[Operation], proofs: dict[int, Operation]) -> Figures:
 
 
 def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> Denied:
-    first, last = min(denials, key=lambda o: o.invoked_ns), max(denials, key=completed)
+    first, last = min(denials, key=lambda o: o.invoked_ns), max(denials, key=completed_ns)
     return Denied(
         node=node,
         denials=number_of(denials),
         from_ns=Traced(first.invoked_ns, (first.invoke_index,)),
-        to_ns=Traced(completed(last), (row(last),)),
+        to_ns=Traced(completed_ns(last), (row(last),)),
         late_ns_max=most(Traced(_late_ns(o, proofs), (row(proofs[o.invoke_index]), o.invoke_index)) for o in denials),
         proofs=tally(dict.fromkeys(row(proofs[o.invoke_index]) for o in denials)),
     )
@@ -196,4 +193,4 @@ def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -
 
 def _late_ns(denial: Operation, proofs: dict[int, Operation]) -> int:
     """Return how long before the denial was asked for its name was certainly taken, in ns."""
-    return denial.invoked_ns - completed(proofs[denial.invoke_index])
+    return denial.invoked_ns - completed_ns(proofs[denial.invoke_index])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from fencepost.harness.history import Outcome
-from fencepost.systems.kafka.checkers.metadata.heard_log import HeardLog, heard_logs
+from fencepost.systems.kafka.checkers.metadata.listeners import HeardLog, heard_logs
 from tests.checkers.build import Tale
 from tests.systems.kafka.checkers.metadata.test_ground_truth import log
 

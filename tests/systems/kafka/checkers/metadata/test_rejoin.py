@@ -4,8 +4,8 @@ from typing import Any
 
 from fencepost.checkers.derived.reigns import reigns_of
 from fencepost.harness.history import Claim, Outcome
-from fencepost.systems.kafka.checkers.metadata.attachment import attached_words, attachments
 from fencepost.systems.kafka.checkers.metadata.changes import MetadataChanges
+from fencepost.systems.kafka.checkers.metadata.rejoin import attached_words, attachments
 from fencepost.systems.kafka.checkers.metadata.staleness import staleness
 from fencepost.systems.kafka.figures import Attachment
 from tests.checkers.build import NODES, Tale, facts
