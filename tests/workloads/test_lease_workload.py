@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fencepost.checkers.leases import leading
+from fencepost.checkers.leases import ASKED
 from fencepost.harness.coordination import Granted, Members, ReadMode, Reply
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -63,7 +63,7 @@ def test_a_superseded_leader_that_revokes_is_told_of() -> None:
     assert values(verdict.figures)["revoked_under_superseded_leader"] == verdict.counts["live-lease-revoked"]
     assert "its own log names" in verdict.reason
     witness = verdict.witnesses[0]
-    assert witness.steps[-1] == leading.ASKED
+    assert witness.steps[-1] == ASKED
     assert "n1" in witness.nodes
 
 
@@ -326,5 +326,5 @@ def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_p
     assert lives["anomalies"]["live-lease-revoked"] >= 1
     assert lives["figures"]["revoked_under_superseded_leader"] >= 1
     steps = [step for witness in lives["witnesses"] for step in witness["steps"]]
-    assert leading.ASKED in steps
+    assert ASKED in steps
     assert_nothing_left(tmp_path)
