@@ -21,6 +21,7 @@ from typing import Final
 
 from fencepost.checkers.derived.clocks import TIMER, OwnTime, overlapping, stalls_of
 from fencepost.checkers.derived.evidence import rows
+from fencepost.checkers.derived.positions import ended_ns
 from fencepost.checkers.derived.reigns import LeaderSample, statements
 from fencepost.checkers.derived.servers import Restarts, restarts
 from fencepost.checkers.rules import Rule, verdict
@@ -284,16 +285,16 @@ def _served(rule: Rule, history: History, facts: Facts, healed_ns: int, limit_ns
     """Judge the writes or reads after the healing, of the functions that had succeeded before."""
     free = facts.effect_free or ()
     operations = [o for o in history.operations if (o.f in free) == (rule is _READS)]
-    earlier = [o for o in operations if o.type is Outcome.OK and _end_ns(o) <= healed_ns]
+    earlier = [o for o in operations if o.type is Outcome.OK and ended_ns(o) <= healed_ns]
     worked = {o.f for o in earlier}
     later = [o for o in operations if o.invoked_ns >= healed_ns and o.f in worked]
     if not later:
         return [], ()
     good = [o for o in later if o.type is Outcome.OK]
-    served_ns = min(map(_end_ns, good), default=None)
-    vain = [o for o in later if o.type is not Outcome.OK and _end_ns(o) < (served_ns or NEVER_NS)]
+    served_ns = min(map(ended_ns, good), default=None)
+    vain = [o for o in later if o.type is not Outcome.OK and ended_ns(o) < (served_ns or NEVER_NS)]
     if served_ns is None:
-        late = bool(vain) and max(map(_end_ns, vain)) - healed_ns > limit_ns
+        late = bool(vain) and max(map(ended_ns, vain)) - healed_ns > limit_ns
     else:
         late = served_ns - later[0].invoked_ns > limit_ns
     if not late or not vain:
@@ -301,7 +302,7 @@ def _served(rule: Rule, history: History, facts: Facts, healed_ns: int, limit_ns
     until = "the end of the run" if served_ns is None else seconds(served_ns)
     steps = [
         f"Every fault was healed by {seconds(healed_ns)}; the last success before was at "
-        f"{seconds(max(map(_end_ns, earlier)))}.",
+        f"{seconds(max(map(ended_ns, earlier)))}.",
         f"From {seconds(later[0].invoked_ns)} until {until} {len(vain)} of {len(later)} requests "
         f"({', '.join(sorted({o.f for o in vain}))}) were made in vain; the bound is judged from "
         f"{duration(limit_ns)} on.",
@@ -363,7 +364,3 @@ def _view(answer: LeaderSample) -> str:
     if answer.claims is Claim.SILENT:
         return "silent"
     return f"takes {answer.leader} for the leader" if answer.leader else "knows no leader"
-
-
-def _end_ns(operation: Operation) -> int:
-    return NEVER_NS if operation.ended_ns is None else operation.ended_ns

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers.derived.evidence import grouped, once
-from fencepost.harness.base.quantities import parse_duration_ns
+from fencepost.harness.base.quantities import NEVER_NS, parse_duration_ns
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
 from fencepost.harness.verdict import Facts
 
@@ -216,6 +216,18 @@ def _final_operations(history: History) -> list[Operation]:
 def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:
     """Group the operations by key, in the given order."""
     return grouped(operations, lambda o: o.key)
+
+
+def of_names(history: History, functions: Collection[str]) -> dict[str, list[Operation]]:
+    """Group the operations of these functions by key; one without a key is left out."""
+    return {
+        key: own for key, own in by_key(o for o in history.operations if o.f in functions).items() if key is not None
+    }
+
+
+def ended_ns(operation: Operation) -> int:
+    """Return when the caller stopped waiting; a time after every run where it never did."""
+    return NEVER_NS if operation.ended_ns is None else operation.ended_ns
 
 
 def events_of(*operations: Operation) -> tuple[int, ...]:

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from fencepost.checkers.derived.evidence import number_of, numbers_of, rows
-from fencepost.checkers.derived.positions import option_ns, weak_reads
+from fencepost.checkers.derived.positions import ended_ns, option_ns, weak_reads
 from fencepost.checkers.elections.acts import (
     RESIGNED,
     Attempts,
@@ -53,7 +53,6 @@ from fencepost.checkers.elections.terms import (
 from fencepost.checkers.rules import GivenOnce, Judged, NothingOlder, Rule, says, sorted_out, verdict
 from fencepost.checkers.storage.sets import GUARANTEE as KEPT
 from fencepost.checkers.violations.finding import Doubt, Finding, duration, seconds
-from fencepost.harness.base.quantities import NEVER_NS
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, Operation, Outcome, PhaseName
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Figures, Traced, most, total
@@ -302,11 +301,11 @@ def led_again(history: History, terms: Terms, within_ns: int) -> Judged:
     signs = [o for o in (*terms.campaigns, *terms.in_terms) if o.type is Outcome.OK and o.f != "resign"]
     tested, findings = [], []
     for fault, from_ns, to_ns in _rests(history):
-        first = min((o for o in signs if from_ns <= o.invoked_ns < to_ns), key=_end_ns, default=None)
-        if first is not None and _end_ns(first) <= from_ns + within_ns:
+        first = min((o for o in signs if from_ns <= o.invoked_ns < to_ns), key=ended_ns, default=None)
+        if first is not None and ended_ns(first) <= from_ns + within_ns:
             tested.append(first)
             continue
-        vain = [o for o in terms.unanswered if from_ns <= o.invoked_ns and _end_ns(o) <= from_ns + within_ns]
+        vain = [o for o in terms.unanswered if from_ns <= o.invoked_ns and ended_ns(o) <= from_ns + within_ns]
         if to_ns < from_ns + within_ns or not vain:
             continue
         steps = (
@@ -330,7 +329,3 @@ def _rests(history: History) -> Iterator[tuple[FaultSpan, int, int]]:
             continue
         later = (began_ns for _, began_ns, _ in spans if began_ns > healed_ns)
         yield fault, healed_ns, min((*later, load[1]))
-
-
-def _end_ns(operation: Operation) -> int:
-    return NEVER_NS if operation.ended_ns is None else operation.ended_ns

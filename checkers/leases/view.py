@@ -9,6 +9,7 @@ is not current also proves the end of a key, if the store's position says that t
 """
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
@@ -97,6 +98,15 @@ def looks_of(history: History) -> list[LookAtKeys]:
     return sorted(looks, key=lambda look: look.completed_ns)
 
 
+def showing(looks: Iterable[LookAtKeys]) -> dict[int, list[LookAtKeys]]:
+    """Map each number to the looks that showed its key."""
+    shown: dict[int, list[LookAtKeys]] = {}
+    for look in looks:
+        for number in look.numbers:
+            shown.setdefault(number, []).append(look)
+    return shown
+
+
 def _numbers(op: Operation) -> list[int]:
     if not isinstance(op.result, (list, tuple)) or not all(isinstance(number, int) for number in op.result):
         raise MalformedHistory(f"event {op.complete_index}: a look's result is a list of numbers, not {op.result!r}")
@@ -119,10 +129,7 @@ def leases_of(history: History, looks: list[LookAtKeys]) -> list[GrantedLease]:
     for op in history.operations:
         if op.key is not None and op.key.startswith(PREFIX):
             of_number.setdefault(int(op.key.removeprefix(PREFIX)), []).append(op)
-    shown: dict[int, list[LookAtKeys]] = {}
-    for look in looks:
-        for number in look.numbers:
-            shown.setdefault(number, []).append(look)
+    shown = showing(looks)
     leases = (lease_of(number, own, looks, shown.get(number, [])) for number, own in of_number.items())
     return [lease for lease in leases if lease is not None]
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.derived.positions import CURRENT_MODES
-from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, lease_of
+from fencepost.checkers.leases.view import GrantedLease, LookAtKeys, lease_of, showing
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 
@@ -62,10 +62,7 @@ def memberships_of(history: History, listings: Iterable[Listing]) -> list[Joined
     Cost: O(n log n) in operations and in members that lists showed.
     """
     looks = [listing.look for listing in listings]
-    shown: dict[int, list[LookAtKeys]] = {}
-    for look in looks:
-        for number in look.numbers:
-            shown.setdefault(number, []).append(look)
+    shown = showing(looks)
     of_number: dict[int, list[Operation]] = {}
     for op in history.operations:
         if op.f == "join":

@@ -323,20 +323,17 @@ def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
     return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
 
 
-def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """Count each anomaly over all these verdicts, the most frequent first."""
+def anomalies_of(verdicts: Iterable[Verdict], *, allowed: bool = True) -> dict[str, int]:
+    """Count each anomaly over all these verdicts, the most frequent first; also those that the guarantees allow?"""
     totals: Counter[str] = Counter()
     for verdict in verdicts:
-        totals.update(verdict.counts)
+        totals.update({name: n for name, n in verdict.counts.items() if allowed or name not in verdict.allowed})
     return dict(totals.most_common())
 
 
 def violations_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
     """Count as `anomalies_of` does, without those that the guarantees allow."""
-    totals: Counter[str] = Counter()
-    for verdict in verdicts:
-        totals.update({name: count for name, count in verdict.counts.items() if name not in verdict.allowed})
-    return dict(totals.most_common())
+    return anomalies_of(verdicts, allowed=False)
 
 
 def in_words(counts: Mapping[str, int]) -> str:

@@ -6,7 +6,7 @@ beside the value; a `:key` that no model would use is refused. The nemesis's ope
 the history is operation i of the file. docs/how-to/judge-other-histories.md has the whole mapping.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, BinaryIO, Final
 
@@ -64,7 +64,6 @@ _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
 _WRITES: Final = ("write", "cas", "add")
 _SEEN: Final = ("read",)
 _STRINGS: Final = "key-value"
-_Parts = Callable[[Any], list[Any]]
 _NO_CHOICES: Final = ReadingChoices()
 #: Functions that some tests give to transactions.
 _TRANSACTIONS: Final = {"read", "write", "txn"}
@@ -132,7 +131,7 @@ class _Reading:
             self._check_pairs()
         answers: dict[int, Any] = {}
         if family.checker and not family.is_users:
-            kinds = self._check_kinds(pairs, _whole)
+            kinds = self._check_kinds(pairs)
             ids = np.unique(self.columns.value[self._rows(("txn",), _INVOKE)]).tolist()
             requests = [self.forms[i] for i in ids if i != _NONE]
             answers = self._answers(family, pairs, kinds | kinds_written(requests))
@@ -259,15 +258,15 @@ class _Reading:
         if wrong.any():
             raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
 
-    def _check_kinds(self, pairs: bool, wrote: _Parts) -> set[str]:
+    def _check_kinds(self, pairs: bool) -> set[str]:
         """Refuse requests with values, or keys, of two kinds, and return the kind of the values, if there is one.
 
         Those of two kinds may be equal as JSON but not in EDN, such as a keyword and its text.
         """
         first: dict[str, tuple[str, int]] = {}
         for rows, parts in (
-            (self._rows(("write", "add", "remove", "contains", "enqueue", "append", "put", "create"), _INVOKE), wrote),
-            (self._rows(("cas",), _INVOKE), elements_of if wrote is _whole else wrote),
+            (self._rows(("write", "add", "remove", "contains", "enqueue", "append", "put", "create"), _INVOKE), _whole),
+            (self._rows(("cas",), _INVOKE), elements_of),
             (self._rows(_SEEN, _INVOKE), _nothing),
         ):
             rows = rows[self.columns.value[rows] != _NONE]

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.derived.evidence import grouped, number_of, rows
-from fencepost.checkers.derived.positions import completed_ns, in_final
+from fencepost.checkers.derived.positions import completed_ns, in_final, of_names
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -71,7 +71,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n) for n operations, and for the records that the final phase read.
     """
     views = _Views(history, facts)
-    names = [_Name(own, views) for own in _by_name(history).values()]
+    names = [_Name(own, views) for own in of_names(history, {"make-topic", "drop-topic", "put-record"}).values()]
     return [_stay(names, views, facts), _keep(names, views, facts)]
 
 
@@ -216,14 +216,6 @@ def _keep(names: list[_Name], views: _Views, facts: Facts) -> Verdict:
 
 def _silent(views: _Views) -> Doubt | None:
     return None if views.whole else Doubt(Cause.NO_EXPOSURE, "not every node said in the end which topics it knows")
-
-
-def _by_name(history: History) -> dict[str, list[Operation]]:
-    names: dict[str, list[Operation]] = {}
-    for operation in history.operations:
-        if operation.f in ("make-topic", "drop-topic", "put-record") and operation.key is not None:
-            names.setdefault(operation.key, []).append(operation)
-    return names
 
 
 def _long_ago(operation: Operation, views: _Views) -> bool:
