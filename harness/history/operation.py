@@ -36,6 +36,10 @@ NEMESIS_PROCESS: Final = -1
 Value = Any
 
 
+#: The beginning of an error by which a store says that the compared value is another one.
+LOST_COMPARE: Final = "cas-mismatch"
+
+
 class Outcome(StrEnum):
     """The `type` of an operation's event."""
 
@@ -336,6 +340,11 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     value_position: int | None = None
     epoch: int | None = None
     session: int | None = None
+
+    @property
+    def lost_compare(self) -> bool:
+        """Whether the store answered a compare-and-set with "another value": it served the request, so no error."""
+        return self.type is Outcome.FAIL and (self.error or "").startswith(LOST_COMPARE)
 
 
 def pair(events: Iterable[Event]) -> list[Operation]:

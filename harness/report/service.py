@@ -29,7 +29,7 @@ from fencepost.harness.report.svg import (
     picture,
     title,
 )
-from fencepost.harness.report.words import count, length, lost_compare, operation, traced
+from fencepost.harness.report.words import count, length, operation, traced
 from fencepost.harness.verdict.fact_tables import FAULTS, PHASES, RECOVERY, SERVICE, STALE_ANSWERS
 
 Row = Mapping[str, Any]
@@ -152,7 +152,7 @@ def slices(history: History, number: int = SLICES) -> tuple[list[Slice], int]:
 def latency(history: History) -> tuple[Markup, str]:
     """Draw the picture; also return a note about the marks that it leaves out."""
     rows, width = slices(history)
-    failed = [o for o in history.operations if o.type is not Outcome.OK and not lost_compare(o)]
+    failed = [o for o in history.operations if o.type is not Outcome.OK and not o.lost_compare]
     marks = failed[:: max(-(-len(failed) // MARKS_MAX), 1)]
     axis = TimeAxis(0, max(history.end_ns, 1))
     _, fault_rows = fault_bands(history.faults, axis, 6, 6, history.end_ns)

@@ -27,7 +27,6 @@ from fencepost.harness.report.words import (
     clock,
     count,
     length,
-    lost_compare,
     text,
     traced,
 )
@@ -253,7 +252,7 @@ def operations(history: History) -> list[TextTable]:
         by_f.setdefault(op.f, {}).setdefault(op.type, []).append(ended)
         if op.type is Outcome.OK and op.completed_ns is not None:
             answered.setdefault(op.f, []).append((op.completed_ns - op.invoked_ns, op.invoke_index, ended))
-        elif lost_compare(op):
+        elif op.lost_compare:
             lost.append(ended)
         elif op.type is not Outcome.OK:
             errors.setdefault((op.f, op.type, op.error or "no reason recorded"), []).append(ended)

@@ -15,7 +15,7 @@ import msgspec
 from fencepost.harness.history import FaultSpan, History, Operation, OpEvent, Outcome
 from fencepost.harness.report.overview import Lanes, LaneState, follows, stretch_title
 from fencepost.harness.report.svg import EPOCH_CLASSES, fault_name
-from fencepost.harness.report.words import count, lost_compare, operation
+from fencepost.harness.report.words import count, operation
 from fencepost.harness.verdict import Vocabulary, Witness
 
 OPERATIONS_MAX: Final = 20_000
@@ -158,7 +158,7 @@ def _columns(
         end = op.ended_ns if op.ended_ns is not None else end_ns
         starts.append(op.invoked_ns // unit_ns)
         lengths.append((end - op.invoked_ns) // unit_ns)
-        flag = _LOST_COMPARE if lost_compare(op) else _TYPES[op.type]
+        flag = _LOST_COMPARE if op.lost_compare else _TYPES[op.type]
         flag |= _WITNESS_BIT if op.invoke_index in witnessed or op.complete_index in witnessed else 0
         flags.append(flag | (_NEVER_ENDED_BIT if op.ended_ns is None else 0))
         epochs.append(op.epoch if op.epoch is not None and 0 <= op.epoch < 2**31 else -1)

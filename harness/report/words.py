@@ -115,15 +115,6 @@ def operation(op: Operation) -> str:
     return asked_for
 
 
-#: The beginning of an error by which the store says that the compared value is another one.
-_LOST_COMPARE: Final = "cas-mismatch"
-
-
-def lost_compare(op: Operation) -> bool:
-    """Say whether the store answered a compare-and-set with "another value": it served the request, so no error."""
-    return op.type is Outcome.FAIL and (op.error or "").startswith(_LOST_COMPARE)
-
-
 def logged(item: LogEvent) -> str:
     """Describe a change of which a log tells, such as "n1's log: resigned as controller, epoch 4"."""
     whose = log_of(item.node) if item.source == "log" else item.source
