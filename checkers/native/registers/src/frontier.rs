@@ -22,6 +22,8 @@ pub struct Slot {
     pub function: Function,
     pub from: u32,
     pub to: u32,
+    /// Its place among all returns; after all of them where it is of unknown outcome.
+    pub place: u32,
     /// The slots of equal operations that return before.
     pub earlier: u64,
 }
@@ -34,9 +36,6 @@ pub struct Wanted {
     pub writes: u64,
 }
 
-/// At one instant forced operations return before their observers.
-pub type Return = (i64, bool, u32, u32);
-
 /// A walk at one moment, between two events.
 #[derive(Default)]
 pub struct Frontier {
@@ -44,9 +43,10 @@ pub struct Frontier {
     pub at: usize,
     /// Events before this one are passed.
     pub now: u32,
+    /// Returns before this one are passed.
+    pub passed: usize,
     pub wanted: Vec<Wanted>,
     pub slots: Vec<Slot>,
-    pub open: Vec<Return>,
     pub live: Vec<Config>,
     pub free: u64,
     pub writing: u64,
@@ -72,10 +72,9 @@ impl Frontier {
     pub fn copy(&mut self, other: &Frontier) {
         self.wanted.clone_from(&other.wanted);
         self.slots.clone_from(&other.slots);
-        self.open.clone_from(&other.open);
         self.live.clone_from(&other.live);
-        let Frontier { at, now, free, writing, needed, unknown, narrowed, trail_length, .. } = *other;
-        (self.at, self.now, self.free, self.trail_length) = (at, now, free, trail_length);
+        let Frontier { at, now, passed, free, writing, needed, unknown, narrowed, trail_length, .. } = *other;
+        (self.at, self.now, self.passed, self.free, self.trail_length) = (at, now, passed, free, trail_length);
         (self.writing, self.needed, self.unknown, self.narrowed) = (writing, needed, unknown, narrowed);
     }
 
@@ -83,15 +82,15 @@ impl Frontier {
         self.wanted.clear();
         self.wanted.resize(values, Wanted::default());
         self.slots.clear();
-        self.open.clear();
         self.live.clear();
         self.live.push(Config { used: 0, state: initial, refreshed: 0, cost: 0, trace: ROOT });
-        (self.at, self.now, self.trail_length, self.free) = (0, 0, 0, !0);
+        (self.at, self.now, self.passed, self.trail_length, self.free) = (0, 0, 0, 0, !0);
         (self.writing, self.needed, self.unknown, self.narrowed) = (0, 0, 0, false);
     }
 
+    /// Invoke `op`, whose return has this `place`; the slot that it takes.
     #[inline]
-    pub fn invoke(&mut self, op: &Op, trail: &mut Trail) {
+    pub fn invoke(&mut self, op: &Op, place: u32, trail: &mut Trail) -> usize {
         let index = self.at as u32;
         let slot = pop(&mut self.free);
         let bit = 1 << slot;
@@ -115,7 +114,7 @@ impl Frontier {
                 let alike = self.wanted[to as usize].writes;
                 self.wanted[to as usize].writes |= bit;
                 self.writing |= bit;
-                earlier = if alike == 0 { 0 } else { self.rank(alike, slot, op) };
+                earlier = if alike == 0 { 0 } else { self.rank(alike, slot, place) };
             }
             Function::CompareAndSet => {
                 let mut alike = 0;
@@ -125,10 +124,10 @@ impl Frontier {
                     alike |= u64::from(self.slots[other].to == to) << other;
                 }
                 self.wanted[from as usize].swaps |= bit;
-                earlier = if alike == 0 { 0 } else { self.rank(alike, slot, op) };
+                earlier = if alike == 0 { 0 } else { self.rank(alike, slot, place) };
             }
         }
-        let open = Slot { index, since: self.now, function: op.function, from, to, earlier };
+        let open = Slot { index, since: self.now, function: op.function, from, to, place, earlier };
         if slot < self.slots.len() {
             self.slots[slot] = open;
         } else {
@@ -137,42 +136,31 @@ impl Frontier {
         self.at += 1;
         if op.is_open_ended() {
             self.unknown |= bit;
-            return;
-        }
-        if op.function != Function::Write {
+        } else if op.function != Function::Write {
             self.needed |= bit;
         }
-        let key = (op.returned, op.blame == op.id, index, slot as u32);
-        let mut at = self.open.len();
-        while at > 0 && self.open[at - 1] < key {
-            at -= 1;
-        }
-        self.open.insert(at, key);
+        slot
     }
 
     /// Which of the equal open operations return before the one new in `slot`; the others learn of it.
-    fn rank(&mut self, mut alike: u64, slot: usize, op: &Op) -> u64 {
-        let known = alike & self.unknown;
-        if op.is_open_ended() {
-            return alike;
-        }
+    fn rank(&mut self, mut alike: u64, slot: usize, place: u32) -> u64 {
         let mut earlier = 0;
-        alike &= !known;
-        let key = (op.returned, op.blame == op.id);
         while alike != 0 {
             let other = pop(&mut alike);
-            let ends = self.open.iter().find(|open| open.3 as usize == other).map(|open| (open.0, open.1));
-            if ends.is_some_and(|ends| ends <= key) {
+            if self.slots[other].place <= place {
                 earlier |= 1 << other;
             } else {
                 self.slots[other].earlier |= 1 << slot;
             }
         }
-        let mut later = known;
-        while later != 0 {
-            self.slots[pop(&mut later)].earlier |= 1 << slot;
-        }
         earlier
+    }
+
+    /// The open writes of values that an operation wants which is not in.
+    #[inline]
+    pub fn writes_wanted(&self, used: u64) -> u64 {
+        let writes = |wanted: &Wanted| if (wanted.reads | wanted.swaps) & !used != 0 { wanted.writes } else { 0 };
+        self.wanted.iter().fold(0, |all, wanted| all | writes(wanted))
     }
 
     pub fn release(&mut self, slot: usize) {
@@ -211,23 +199,25 @@ pub struct Order {
 }
 
 impl Order {
+    /// One bit, the same of all configurations that may cover each other.
     #[inline]
-    fn covers(self, held: &Config, other: &Config) -> bool {
-        let differ = (held.used ^ other.used) & !self.unknown;
-        held.state == other.state
-            && held.refreshed >= other.refreshed
-            && held.cost <= other.cost
-            && differ & (held.used | self.needed) == 0
+    pub fn mark(self, config: &Config) -> u64 {
+        let same = config.used & self.needed ^ u64::from(config.state) << 32;
+        1 << (same.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58)
     }
 
     /// Where `config` goes in a set: its end, or the place of one that it covers; None where one covers it.
     #[inline]
     pub fn place(self, set: &[Config], config: &Config) -> Option<usize> {
         for (i, held) in set.iter().enumerate() {
-            if self.covers(held, config) {
+            let differ = (held.used ^ config.used) & !self.unknown;
+            if held.state != config.state || differ & self.needed != 0 {
+                continue;
+            }
+            if differ & held.used == 0 && held.refreshed >= config.refreshed && held.cost <= config.cost {
                 return None;
             }
-            if self.covers(config, held) {
+            if differ & config.used == 0 && config.refreshed >= held.refreshed && config.cost <= held.cost {
                 return Some(i);
             }
         }

@@ -9,7 +9,7 @@
 use super::frontier::{Config, Frontier, Order, Slot, Wanted, pop};
 use super::trail::{ABSORBED, ROOT, Trail};
 use limits::{Limits, Stop};
-use search::history::{Function, Op};
+use search::history::{Function, Op, Returns};
 use search::{Dry, Finding};
 
 /// Configurations that are kept at first; and where these ran dry, how many operations it goes back, and how many it
@@ -28,6 +28,8 @@ const POLLED_EVERY: u64 = 4096;
 /// Values are table places; beyond so many of them per operation the table is not worth having.
 const VALUES_PER_OPERATION: usize = 16;
 const VALUES_MIN: usize = 1 << 12;
+/// Of so few values it is quicker to ask first which are wanted than to ask of each write.
+const FEW_VALUES: usize = 16;
 
 /// What a narrow walk came to.
 #[derive(Debug)]
@@ -45,8 +47,14 @@ pub struct Narrow {
     /// The first `held` of these, oldest first.
     checkpoints: [Frontier; CHECKPOINTS],
     held: usize,
+    returns: Returns,
+    /// Of each operation the place of its return among all, and the slot that it took.
+    places: Vec<u32>,
+    taken: Vec<u8>,
     trail: Trail,
     work: Vec<Config>,
+    /// The marks of all that is in `work`.
+    marks: u64,
     next: Vec<Config>,
     ranked: Vec<((u32, u32), Config)>,
     kept: usize,
@@ -61,6 +69,7 @@ impl Narrow {
         if top > (VALUES_PER_OPERATION * ops.len()).max(VALUES_MIN) {
             return (Ok(Outcome::GaveUp), 0);
         }
+        self.sort(ops);
         self.frontier.reset(top + 1, initial);
         self.checkpoints[0].copy(&self.frontier);
         self.trail.clear();
@@ -69,6 +78,22 @@ impl Narrow {
         let walked = self.walk(ops, limits);
         self.trail.let_go();
         (walked, self.spent)
+    }
+
+    /// Sort the returns. At one instant forced operations return before their observers.
+    fn sort(&mut self, ops: &[Op]) {
+        self.returns.sort(ops);
+        let order = &mut self.returns.order;
+        if ops.iter().any(|op| op.blame != op.id) {
+            let forced_first = |&i: &u32| (ops[i as usize].returned, ops[i as usize].blame == ops[i as usize].id, i);
+            order.sort_unstable_by_key(forced_first);
+        }
+        self.places.clear();
+        self.places.resize(ops.len(), u32::MAX);
+        for (place, &i) in (0..).zip(order.iter()) {
+            self.places[i as usize] = place;
+        }
+        self.taken.resize(ops.len(), 0);
     }
 
     fn bytes(&self) -> usize {
@@ -86,11 +111,12 @@ impl Narrow {
         loop {
             let dry = loop {
                 let next = ops.get(self.frontier.at);
-                match self.frontier.open.last() {
-                    Some(&(returned, _, _, slot)) if next.is_none_or(|op| returned < op.invoked) => {
-                        self.frontier.open.pop();
-                        if !self.complete(slot as usize) {
-                            break slot as usize;
+                match self.returns.order.get(self.frontier.passed) {
+                    Some(&i) if next.is_none_or(|op| ops[i as usize].returned < op.invoked) => {
+                        self.frontier.passed += 1;
+                        let slot = usize::from(self.taken[i as usize]);
+                        if !self.complete(slot) {
+                            break slot;
                         }
                     }
                     _ => {
@@ -108,7 +134,8 @@ impl Narrow {
                             kept_at = self.frontier.at + every;
                             self.keep_checkpoint();
                         }
-                        self.frontier.invoke(op, &mut self.trail);
+                        let at = self.frontier.at;
+                        self.taken[at] = self.frontier.invoke(op, self.places[at], &mut self.trail) as u8;
                     }
                 }
                 self.frontier.now += 1;
@@ -179,6 +206,7 @@ impl Narrow {
         let (found, tried) = (FOUND * self.kept, TRIED * self.kept);
         self.next.clear();
         self.work.clear();
+        self.marks = 0;
         for i in 0..self.frontier.live.len() {
             let mut config = self.frontier.live[i];
             if config.used & bit != 0 {
@@ -187,6 +215,7 @@ impl Narrow {
                 continue;
             }
             self.work.push(config);
+            self.marks |= order.mark(&config);
             if done.function == Function::Write && done.since < config.refreshed {
                 config.trace = self.trail.push(config.trace, done.index | ABSORBED);
                 order.add(&mut self.next, config);
@@ -248,6 +277,9 @@ impl Narrow {
         let out = !config.used & among;
         let mut swaps = self.frontier.wanted[config.state as usize].swaps & out;
         let mut writes = self.frontier.writing & out;
+        if self.frontier.wanted.len() <= FEW_VALUES {
+            writes &= goal | self.frontier.writes_wanted(config.used);
+        }
         while swaps != 0 {
             let slot = pop(&mut swaps);
             if self.frontier.slots[slot].earlier & !config.used == 0 {
@@ -278,13 +310,18 @@ impl Narrow {
         };
         let reached = grown.used & goal != 0;
         grown.used &= !goal;
+        let mark = order.mark(&grown);
+        let is_new = !reached && self.marks & mark == 0;
         let set = if reached { &mut self.next } else { &mut self.work };
-        let Some(place) = order.place(set, &grown) else { return };
+        let Some(place) = (if is_new { Some(set.len()) } else { order.place(set, &grown) }) else { return };
         grown.trace = self.trail.push(grown.trace, index);
         while reads != 0 {
             grown.trace = self.trail.push(grown.trace, self.frontier.slots[pop(&mut reads)].index);
         }
-        if !reached || place == set.len() {
+        if !reached {
+            self.marks |= mark;
+            set.push(grown);
+        } else if place == set.len() {
             set.push(grown);
         } else {
             set[place] = grown;
@@ -310,7 +347,12 @@ impl Narrow {
         }
         states.sort_unstable();
         states.dedup();
-        let mut open: Vec<u32> = self.frontier.open.iter().map(|open| open.2).collect();
+        let Frontier { free, unknown, .. } = self.frontier;
+        let mut left = !(free | unknown | 1 << slot);
+        let mut open = Vec::new();
+        while left != 0 {
+            open.push(self.frontier.slots[pop(&mut left)].index);
+        }
         open.sort_unstable();
         Finding::Refuted { failed: self.frontier.slots[slot].index, prefix: self.longest(ops), states, open }
     }
