@@ -25,6 +25,7 @@ __all__ = [
     "check_model",
     "check_registers",
     "check_rw_register",
+    "check_strings",
     "check_weak_isolation",
     "read_edn",
     "transaction_chances",
@@ -264,6 +265,24 @@ def check_model(
     and of what was raised; so does a state that has no hash or that a read changed.
 
     Raises: as `check_registers`, and what `wrong` makes.
+    """
+
+def check_strings(
+    keys: Sequence[Sequence[tuple[str, str, int, int]]],
+    initial: str,
+    *,
+    asked: int,
+    asked_first: int,
+    steps: int,
+    memory_bytes: int,
+    wall_s: float,
+) -> list[ObjectResult | None]:
+    """Judge keys that hold strings, `initial` at first, under one budget; None of a key of which nothing is left.
+
+    A row is `get`, `put` or `append`, the string that it returned or wrote, and its times as in `check_registers`. The
+    rest is as in `check_model`; a state is None where it is a string that no get returned.
+
+    Raises: as `check_registers`.
     """
 
 def check_list_append(

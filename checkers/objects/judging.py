@@ -98,18 +98,14 @@ def _judge(kind: Kind, own: Sequence[Operation], facts: Facts) -> list[Verdict]:
         if flaws := list(kind.flaws(operations, searched[key])):
             findings += flaws
             del searched[key]
-    plain = _explained_plainly(kind, searched, facts.budget) if kind.plain_steps else {}
-    quick = {key: kind.quick(groups[key], calls) for key, calls in searched.items() if (key, None) not in plain}
-    model = next((one.model for one in reversed(quick.values())), kind)
-    subjects: dict[_Subject, Calls] = {(k, p): part for k, q in quick.items() for p, part in q.parts.items() if part}
-    answers = plain | (search(model, subjects, facts.budget) if subjects else {})
+    answers, subjects = _answers(kind, groups, searched, facts.budget)
     refused = {key: answer for key, answer in answers.items() if answer.failed is not None}
     unfinished = [answer.result for answer in answers.values() if answer.result.stop is not None]
     findings += [_explained(kind, subject[1], answer, subjects[subject]) for subject, answer in refused.items()]
     findings, proven, contradictions = _confirmed(findings, kind.name, groups)
     proofs = list[VerdictProof]()
     if not findings and not unfinished and not contradictions:
-        proofs, contradictions = _orders(kind.name, groups, answers)
+        proofs, contradictions = _orders(kind, groups, answers)
     seen = exposed(groups.values(), kind.changes, kind.tells)
     counted = [op for operations in groups.values() for op in operations]
     more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
@@ -134,12 +130,18 @@ def _judge(kind: Kind, own: Sequence[Operation], facts: Facts) -> list[Verdict]:
     ]
 
 
-def _explained_plainly(kind: Kind, keys: Mapping[str | None, Calls], budget: SearchBudget) -> dict[_Subject, Answer]:
-    """Answer for the keys that have an order by the model itself, which few steps find; for no others."""
-    every = [call for calls in keys.values() for _, call in calls]
-    few = msgspec.structs.replace(budget, steps=min(budget.steps, kind.plain_steps * len(every)))
-    answers = search(kind.narrowed(every), {(key, None): calls for key, calls in keys.items() if calls}, few)
-    return {one: answer for one, answer in answers.items() if answer.failed is None and answer.result.stop is None}
+def _answers(
+    kind: Kind, groups: _Groups, keys: Mapping[str | None, Calls], budget: SearchBudget
+) -> tuple[dict[_Subject, Answer], Mapping[_Subject, Calls]]:
+    """What the search says of each object without flaws, or of its parts; and the calls of each."""
+    subjects: dict[_Subject, Calls]
+    if (own := kind.searched(keys, budget)) is not None:
+        subjects = {(key, None): calls for key, calls in keys.items()}
+        return {(key, None): answer for key, answer in own.items()}, subjects
+    quick = {key: kind.quick(groups[key], calls) for key, calls in keys.items()}
+    model = next((one.model for one in reversed(quick.values())), kind)
+    subjects = {(k, p): part for k, q in quick.items() for p, part in q.parts.items() if part}
+    return search(model, subjects, budget) if subjects else {}, subjects
 
 
 def _doubt(kind: Kind, unfinished: Sequence[Any], operations: Sequence[Operation]) -> Doubt | None:
@@ -183,7 +185,7 @@ def search_words(
     return sentences
 
 
-def _orders(name: str, groups: _Groups, answers: dict[_Subject, Answer]) -> tuple[list[VerdictProof], list[str]]:
+def _orders(kind: Kind, groups: _Groups, answers: dict[_Subject, Answer]) -> tuple[list[VerdictProof], list[str]]:
     """Carry out the order of each object by its model; return those that hold, and why others do not.
 
     A set's elements may have an order each.
@@ -196,16 +198,17 @@ def _orders(name: str, groups: _Groups, answers: dict[_Subject, Answer]) -> tupl
         of_part = _by_value(operations) if any(part for _, part in parts.get(key, ())) else {}
         for subject in parts.get(key, [(key, None)]):
             about = None if subject[1] is None else (subject[1],)
-            own = KeyRows(of_part[about[0]] if about else operations, name, about)
+            own = KeyRows(of_part[about[0]] if about else operations, kind.name, about, kind)
             order = answers[subject].order if subject in answers else ()
             events = tuple(own.completed([op.invoke_index for op in order]))
             wrong = own.explained(events)
             if wrong is None:
-                proofs.append(VerdictProof(kind="order", name=name, key=key, rows=events, about=about))
+                proofs.append(VerdictProof(kind="order", name=kind.name, key=key, rows=events, about=about))
                 continue
             of = "" if key is None else f" of {key}"
             contradictions.append(
-                f"the native search found an order of {name}{of}, and its model refuses it when asked again: {wrong}"
+                f"the native search found an order of {kind.name}{of}, and its model refuses it when asked again: "
+                f"{wrong}"
             )
     return proofs, contradictions
 

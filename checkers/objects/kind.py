@@ -9,7 +9,7 @@ same object, that may have taken effect.
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,10 @@ from fencepost.checkers.rules import Rule
 from fencepost.checkers.violations.finding import Finding
 from fencepost.checkers.violations.impossible import Numbers, unreadable
 from fencepost.harness.history import Operation, Value
+from fencepost.harness.verdict import SearchBudget
+
+if TYPE_CHECKING:
+    from fencepost.checkers.objects.search import Answer
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
@@ -49,8 +53,10 @@ class Chance(msgspec.Struct, frozen=True):
 
     def count(self, called: Mapping[str, int], answered: Mapping[str, int]) -> int:
         """The chances on one object, by how often each function was called without a failure, and answered ok."""
-        others = sum(called[f] for f in self.others)
-        return sum(answered[f] for f in self.answers if not self.others or others > (f in self.others))
+        if not self.others:
+            return sum([answered[f] for f in self.answers])
+        others = sum([called[f] for f in self.others])
+        return sum([answered[f] for f in self.answers if others > (f in self.others)])
 
     @property
     def lacks(self) -> str:
@@ -66,11 +72,13 @@ def chance(name: str, answers: str, others: str = "") -> Chance:
 def rules_of(kind: "Kind", objects: Mapping[str | None, Sequence[Operation]]) -> dict[Rule, int]:
     """The rules, each with its chances in the operations on all objects."""
     counts = [
-        (Counter(op.f for op in not_failed(own)), Counter(op.f for op in own if is_ok(op))) for own in objects.values()
+        (Counter([op.f for op in not_failed(own)]), Counter([op.f for op in own if is_ok(op)]))
+        for own in objects.values()
     ]
+    tested = kind.exposure_of
     return {
-        Rule(guarantee=GUARANTEE, anomaly=each.name, tested=kind.exposure_of, lacks=each.lacks): sum(
-            each.count(called, answered) for called, answered in counts
+        Rule(guarantee=GUARANTEE, anomaly=each.name, tested=tested, lacks=each.lacks): sum(
+            [each.count(called, answered) for called, answered in counts]
         )
         for each in kind.rules
     }
@@ -91,11 +99,11 @@ class Kind(Model):
     refusals: ClassVar[Refusals] = MappingProxyType({})
     #: Whether an object with an impossible answer has a rest that can be judged, as if that had not been answered.
     has_rest = True
-    #: Steps for each call with which the model itself is searched first, where `quick` costs more than a short search.
-    plain_steps = 0
 
     def __init__(self) -> None:
         self.names = Numbers()
+        #: The calls of operations that could be read as they are, by invocation.
+        self._known: dict[int, Call | None] = {}
 
     @property
     def functions(self) -> frozenset[str]:
@@ -123,15 +131,27 @@ class Kind(Model):
 
     def impossible(self, operations: Sequence[Operation]) -> Iterable[tuple[Operation, str]]:
         """Answers that no such object can give, of all keys; what follows never sees them."""
-        return unreadable(self.read)(operations)
+
+        def read(op: Operation) -> None:
+            self._known[op.invoke_index] = self.read(op)
+
+        return unreadable(read)(operations)
 
     def calls(self, operations: Sequence[Operation]) -> list[tuple[Operation, Call]]:
         """One key's operations as calls. One operation may be several."""
-        return [(op, call) for op in not_failed(operations) if (call := self.read(op)) is not None]
+        known = self._known
+        calls = [
+            (op, known[op.invoke_index] if op.invoke_index in known else self.read(op)) for op in not_failed(operations)
+        ]
+        return [(op, call) for op, call in calls if call is not None]
 
     def flaws(self, operations: Sequence[Operation], calls: Calls) -> Iterator[Finding]:
         """What is wrong with one key's operations, as far as that is plain without a search; `calls` are theirs."""
         return iter(())
+
+    def searched(self, keys: Mapping[str | None, Calls], budget: SearchBudget) -> "dict[str | None, Answer] | None":
+        """What a native search of its own says of each key; None: the model is asked, in parts by `quick`."""
+        return None
 
     def quick(self, operations: Sequence[Operation], calls: Calls) -> "Quick":
         """What is searched for one key without flaws; `calls` are those of its operations."""

@@ -90,11 +90,14 @@ class _Configurations:
 
     def add(self, state: int, needed: int, spare: int, trace: _Trace) -> None:
         """`needed` are the calls that are in and return, `spare` those that do not, by their bits."""
-        held = self._held.setdefault((state, needed), [])
-        for other in held:
-            if other & spare == other:
-                return
-        held.append(spare)
+        held = self._held.get((state, needed))
+        if held is None:
+            self._held[state, needed] = [spare]
+        else:
+            for other in held:
+                if other & spare == other:
+                    return
+            held.append(spare)
         self.entries.append((state, needed, spare, trace))
 
 
@@ -133,7 +136,8 @@ class _Walk:
         self, live: _Configurations, pending: Mapping[int, int], goal: int
     ) -> tuple[_Configurations, _Configurations]:
         """All that was tried, and of that what has `goal` in; `pending` are the open calls, each with its bit."""
-        calls, reached = self._calls, pending[goal]
+        reached, step = pending[goal], self._step
+        opened = [(i, bit, self._calls[i].kind, self._calls[i].returned is None) for i, bit in pending.items()]
         tried, passed = _Configurations(), _Configurations()
         for entry in live.entries:
             tried.add(*entry)
@@ -145,18 +149,18 @@ class _Walk:
                 self._narrowed = True
                 break
             self._poll()
+            used = needed | spare
             # Of equal calls that never return the one that was invoked first will do.
             skipped = set[int]()
-            for call, bit in pending.items():
-                if (needed | spare) & bit:
+            for call, bit, kind, never_returns in opened:
+                if used & bit:
                     continue
-                kind, never_returns = calls[call].kind, calls[call].returned is None
                 if never_returns:
                     if kind in skipped:
                         continue
                     skipped.add(kind)
                 self.steps += 1
-                after = self._step(state, kind)
+                after = step(state, kind)
                 if after is None:
                     continue
                 if never_returns:

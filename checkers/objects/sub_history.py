@@ -55,15 +55,19 @@ class KeyRows:
     of each other, and a log without some of its entries is a log.
     """
 
-    def __init__(self, operations: Sequence[Operation], name: str, about: tuple[str, ...] | None) -> None:
+    def __init__(
+        self, operations: Sequence[Operation], name: str, about: tuple[str, ...] | None, model: Kind | None = None
+    ) -> None:
         self.operations = not_failed(operations)
-        self.model = model_of(name)
+        self.model = model or model_of(name)
         self.at = {op.invoke_index: op for op in self.operations}
         self._every = self.model.calls(self.operations)
         self._take(about)
 
     def only(self, about: tuple[str, ...] | None) -> "KeyRows":
         """The same operations, as calls on other parts."""
+        if about == self.about:
+            return self
         other = copy(self)
         other._take(about)
         return other
@@ -105,6 +109,8 @@ class KeyRows:
 
     def _spare(self, beside: Collection[int], named: Collection[int]) -> set[int]:
         """Those of `beside` that only make what nobody named saw."""
+        if type(self.model).makes is Kind.makes:
+            return set()
         seen = {token for row in named for call in self.calls.get(row, ()) for token in self.model.sees(call)}
         made = {row: {t for call in self.calls[row] for t in self.model.makes(call)} for row in beside}
         return {row for row, tokens in made.items() if tokens and not tokens & seen}
@@ -117,10 +123,8 @@ class KeyRows:
 
     def refuted(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
         """Why the sub-history proves nothing; None: no order explains it."""
-        if (flaw := self._flaw(must, may, since)) is not None:
-            return Objection(reason=flaw)
-        start = self.model.start(self.about) if since is None else self.after(self.at[since])
-        return self._ordered([self.at[row] for row in must], [self.at[row] for row in may], start, steps)
+        flaw = self._flaw(must, may, since)
+        return self.ordered(must, may, since, steps) if flaw is None else Objection(reason=flaw)
 
     def _flaw(self, must: Sequence[int], may: Sequence[int], since: int | None) -> str | None:
         """Why these are no sub-history from which anything could follow."""
@@ -142,22 +146,22 @@ class KeyRows:
             return f"the operation of event {left_out[0]} is left out, and may matter"
         return None
 
-    def _ordered(self, must: Sequence[Operation], may: Sequence[Operation], start: Any, steps: int) -> Objection | None:
-        moves = [(call, op, op.complete_index) for op in must for call in self.calls[op.invoke_index]]
+    def ordered(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
+        """The order that a sub-history has, or why none was found; None: there is none."""
+        start = self.model.start(self.about) if since is None else self.after(self.at[since])
+        moves = [(call, row, self.at[row].complete_index) for row in must for call in self.calls[row]]
         known = len(moves)
-        moves += [(call, op, None) for op in may for call in self.calls[op.invoke_index]]
+        moves += [(call, row, None) for row in may for call in self.calls[row]]
         every = [call for call, _, _ in moves]
         if self.model.refutes(start, every[:known], every[known:]):
             return None
-        calls, step = _numbered(
-            self.model.narrowed(every), [(call, op.invoke_index, until) for call, op, until in moves], start
-        )
+        calls, step = _numbered(self.model.narrowed(every), moves, start)
         result = search(calls, step, steps=steps, wall_s=_WALL_S)
         self.spent += result.steps
         if result.stop is not None:
             return Objection(reason=f"the search for an order ended early: {result.stop.sentence}", stop=result.stop)
         if result.failed is None:
-            return Objection(reason=f"there is an order: {[moves[call][1].invoke_index for call in result.order]}")
+            return Objection(reason=f"there is an order: {[moves[call][1] for call in result.order]}")
         return None
 
     def explained(self, order: Sequence[int]) -> str | None:
@@ -166,11 +170,12 @@ class KeyRows:
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
         latest, step = -1, determined(self.model)
         state = self.model.start(self.about)
-        left = {row: list(reversed(calls)) for row, calls in self.calls.items()}
+        left = {row: calls[::-1] for row, calls in self.calls.items()}
         for row in order:
-            if ended(self.at[row]) < latest:
+            if row > latest:
+                latest = row
+            elif ended(self.at[row]) < latest:
                 return f"the operation of event {row} had returned before others were invoked that it follows"
-            latest = max(latest, row)
             if not left[row]:
                 return f"the operation of event {row} stands there too often"
             state = step(state, left[row].pop())

@@ -23,7 +23,7 @@ mod core {
     #[pymodule_export]
     use crate::edn::{Edn, EdnEvents, read_edn};
     #[pymodule_export]
-    use crate::objects::{ObjectResult, check_model};
+    use crate::objects::{ObjectResult, check_model, check_strings};
     #[pymodule_export]
     use crate::registers::{KeyResult, Proof, check_registers};
     #[pymodule_export]

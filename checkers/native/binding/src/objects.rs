@@ -12,6 +12,7 @@ use limits::Deadline;
 use search::Finding;
 use search::history::{Function, NEVER, Op};
 use search::objects::judge::{Judged, Spending, judge_objects};
+use search::objects::strings::{Asked, JudgedKey, StringOp, judge_strings};
 
 /// The result of the search for one object. It names calls by their rows.
 #[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
@@ -80,8 +81,38 @@ pub fn check_model(
     let met = caller.met.into_inner().unwrap_or_else(PoisonError::into_inner);
     match met.raised {
         Some(error) => Err(error),
-        None => Ok(judged?.map_err(raise_defect)?.into_iter().map(|judged| result(py, judged, &met.states)).collect()),
+        None => {
+            let judged = judged?.map_err(raise_defect)?.into_iter();
+            Ok(judged.map(|judged| result(judged, |states| shown(py, &met.states, states))).collect())
+        }
     }
+}
+
+/// Judge keys that hold strings under one budget: rows are function, string, invocation and return; None of a key of
+/// which nothing is left to search.
+#[pyfunction]
+#[pyo3(signature = (keys, initial, *, asked, asked_first, steps, memory_bytes, wall_s))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_strings(
+    py: Python<'_>,
+    keys: Vec<Vec<(String, String, i64, i64)>>,
+    initial: String,
+    asked: u64,
+    asked_first: u64,
+    steps: u64,
+    memory_bytes: usize,
+    wall_s: f64,
+) -> PyResult<Vec<Option<ObjectResult>>> {
+    let judged = attend(py, wall_s, true, |deadline| {
+        let keys: Vec<Vec<StringOp>> = keys.iter().map(|rows| rows.iter().map(string_op).collect()).collect();
+        judge_strings(&keys, &initial, &Spending { asked, asked_first, steps, memory_bytes, deadline })
+    });
+    let of_key = |key: JudgedKey| {
+        let text = |state: Option<String>| Ok(state.into_pyobject(py)?.into_any().unbind());
+        let states = key.states.into_iter().map(text).collect::<PyResult<_>>()?;
+        Ok(result(key.judged, |_| states))
+    };
+    judged?.map_err(raise_defect)?.into_iter().map(|key| key.map(of_key).transpose()).collect()
 }
 
 /// One state of the caller's; or the numbers of several, where the object decides by itself which it is in.
@@ -191,7 +222,31 @@ impl Caller<'_> {
     }
 }
 
-fn result(py: Python<'_>, judged: Judged, states: &[State]) -> ObjectResult {
+fn string_op((f, text, invoked, returned): &(String, String, i64, i64)) -> StringOp<'_> {
+    let asked = match f.as_str() {
+        "get" => Asked::Get,
+        "put" => Asked::Put,
+        _ => Asked::Append,
+    };
+    StringOp { asked, text, invoked: *invoked, returned: if *returned < 0 { NEVER } else { *returned } }
+}
+
+/// The states of these numbers, each of several by itself.
+fn shown(py: Python<'_>, states: &[State], numbers: Vec<u32>) -> Vec<Py<PyAny>> {
+    let one = |number: u32| match &states[number as usize] {
+        State::One(state) => vec![state.clone_ref(py)],
+        State::Several(several) => several
+            .iter()
+            .filter_map(|&one| match &states[one as usize] {
+                State::One(state) => Some(state.clone_ref(py)),
+                State::Several(_) => None,
+            })
+            .collect(),
+    };
+    numbers.into_iter().flat_map(one).collect()
+}
+
+fn result(judged: Judged, shown: impl FnOnce(Vec<u32>) -> Vec<Py<PyAny>>) -> ObjectResult {
     let mut out = ObjectResult {
         verdict: "valid",
         reason: "",
@@ -204,23 +259,13 @@ fn result(py: Python<'_>, judged: Judged, states: &[State]) -> ObjectResult {
         states: Vec::new(),
         states_count: judged.states_count,
     };
-    let one = |number: u32| match &states[number as usize] {
-        State::One(state) => vec![state.clone_ref(py)],
-        State::Several(several) => several
-            .iter()
-            .filter_map(|&one| match &states[one as usize] {
-                State::One(state) => Some(state.clone_ref(py)),
-                State::Several(_) => None,
-            })
-            .collect(),
-    };
     match judged.finding {
         Finding::Explained { order } => out.order = order,
         Finding::Refuted { failed, prefix, states, open } => {
             out.verdict = "invalid";
             out.order = prefix;
             out.failed = Some(failed);
-            out.states = states.into_iter().flat_map(one).collect();
+            out.states = shown(states);
             out.open = open;
         }
         Finding::Stopped(stop) => {
