@@ -26,7 +26,7 @@ _NOTHING: Final = "nothing was tested"
 _NAMES_MAX: Final = 3
 #: What the classes that are no verdict mean, in the sentence.
 _BRIEFS: Final = {
-    RunClass.MACHINE: "cannot run on this machine",
+    RunClass.MACHINE: "refused or held up by this machine",
     RunClass.HARNESS: "failure of fencepost",
     RunClass.LOST: "lost run",
     RunClass.UNKNOWN_COVERAGE: "unknown, too little was tested or nothing was decided",

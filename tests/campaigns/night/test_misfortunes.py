@@ -62,7 +62,7 @@ def test_a_cell_whose_build_failed_is_named_in_the_first_line_and_is_not_tested(
 ) -> None:
     result = write_documents(refused(*names, tested=tested), tmp_path)
     assert result.exit_code is ExitCode.UNKNOWN
-    assert f"cannot run on this machine: {', '.join(names[:3])}" in result.sentence
+    assert f"refused or held up by this machine: {', '.join(names[:3])}" in result.sentence
     if tested:
         assert result.sentence.endswith(f"{tested} of {tested + len(names)} cells tested")
     else:
