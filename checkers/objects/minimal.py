@@ -71,8 +71,7 @@ class Minimal:
         self._attempts += 1
         before = tried.rows.spent
         may = tried.rows.may(tried.must, tried.since)
-        # It is a sub-history by how it was made; whoever gets the proof asks that, too.
-        objection = tried.rows.ordered(tried.must, may, tried.since, min(steps, self._steps - self._spent))
+        objection = tried.rows.refuted(tried.must, may, tried.since, min(steps, self._steps - self._spent))
         self._spent += tried.rows.spent - before
         return objection is None
 

@@ -124,7 +124,7 @@ class KeyRows:
     def refuted(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
         """Why the sub-history proves nothing; None: no order explains it."""
         flaw = self._flaw(must, may, since)
-        return self.ordered(must, may, since, steps) if flaw is None else Objection(reason=flaw)
+        return self._ordered(must, may, since, steps) if flaw is None else Objection(reason=flaw)
 
     def _flaw(self, must: Sequence[int], may: Sequence[int], since: int | None) -> str | None:
         """Why these are no sub-history from which anything could follow."""
@@ -146,7 +146,7 @@ class KeyRows:
             return f"the operation of event {left_out[0]} is left out, and may matter"
         return None
 
-    def ordered(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
+    def _ordered(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
         """The order that a sub-history has, or why none was found; None: there is none."""
         start = self.model.start(self.about) if since is None else self.after(self.at[since])
         moves = [(call, row, self.at[row].complete_index) for row in must for call in self.calls[row]]

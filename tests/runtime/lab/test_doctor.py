@@ -72,6 +72,7 @@ def test_a_container_is_told_how_to_be_started(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_machine_that_is_too_slow_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    provider._trial.cache_clear()
     monkeypatch.setattr(provider, "_ATTEMPT_TIMEOUT_S", 0.001)
     with pytest.raises(MachineError, match=r"cannot run the lab: trial of the lab: this machine is too busy") as raised:
         provider.refuse_if_impossible()
