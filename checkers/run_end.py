@@ -199,7 +199,10 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
         doubt = None
         if bound is not None and healed_ns is not None:
             findings, chances = judge(history, facts, healed_ns, bound.limit_ns)
-            doubt = _doubt(history, facts, healed_ns, bound.limit_ns) if findings else None
+            if findings:
+                waits_ns, node = _longest_wait(history, facts)
+                explained = waits_ns > healed_ns and not judge(history, facts, waits_ns, bound.limit_ns)[0]
+                doubt = _waiting(node, waits_ns) if explained else _doubt(history, facts, healed_ns)
         verdicts.append(
             verdict(
                 facts,
@@ -266,15 +269,21 @@ def _healed_ns(history: History) -> int | None:
     return history.healed_ns if None in ends else max(end for end in ends if end is not None)
 
 
-def _doubt(history: History, facts: Facts, healed_ns: int, limit_ns: int) -> Doubt | None:
-    """What else may have kept the cluster from serving: a fault left, a clock put back, a stalled harness."""
+def _longest_wait(history: History, facts: Facts) -> tuple[int, str]:
+    """Until when something may wait by a clock that was put back, and on which node; (0, "") where none was."""
+    waits = ((OwnTime(history, node, []).waits_until_ns, node) for node in facts.nodes)
+    return max((wait for wait in waits if wait[0]), default=(0, ""))
+
+
+def _waiting(node: str, waits_until_ns: int) -> Doubt:
+    return Doubt(Cause.UNDECIDED, f"the cluster was late, but {_wait_in_words(node, waits_until_ns)}")
+
+
+def _doubt(history: History, facts: Facts, healed_ns: int) -> Doubt | None:
+    """What else may have kept the cluster from serving: a fault that was never healed, or a harness that stalled."""
     left = _never_healed(history)
     if left:
         return Doubt(Cause.UNDECIDED, f"nothing was served at the end, and {left[0].fault} was never healed")
-    waits = {node: OwnTime(history, node, []).waits_until_ns for node in facts.nodes}
-    last = max(waits, key=lambda node: waits[node], default=None)
-    if last is not None and waits[last] + limit_ns > history.end_ns:
-        return Doubt(Cause.UNDECIDED, f"nothing was served at the end, but {_wait_in_words(last, waits[last])}")
     stalls = overlapping(stalls_of(history, facts.thresholds.stall_ns_max), healed_ns, history.end_ns)
     if any(stall.what == TIMER for stall in stalls):
         return Doubt(Cause.STALLED, "nothing was served at the end, and the harness stalled after the healing")

@@ -19,7 +19,7 @@ from fencepost.checkers.derived.evidence import rows
 from fencepost.checkers.derived.reigns import first_subject, reigns_of
 from fencepost.checkers.rules import Rule, sorted_out, verdict
 from fencepost.checkers.violations.finding import Finding
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.history import FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 
 Breach = tuple[str, str]
@@ -73,11 +73,11 @@ def _verdict(guarantee: str, rules: _Rules, scenarios: Sequence[Operation], hist
 def _was_disturbed(op: Operation, history: History, facts: Facts) -> bool:
     """Whether a fault was possibly in force during the scenario, or a leader was elected."""
     assert op.completed_ns is not None, "it was answered"
+    spans = (history.possible(fault) for fault in history.faults if fault.outcome is not FaultOutcome.SKIPPED)
     leaders = reigns_of(history, first_subject(history, facts)).begins
-    return any(
-        fault.began_ns < op.completed_ns and (fault.ended_ns is None or fault.ended_ns > op.invoked_ns)
-        for fault in history.faults
-    ) or any(op.invoked_ns < begin.at_ns < op.completed_ns for begin in leaders)
+    return any(began_ns < op.completed_ns and ended_ns > op.invoked_ns for began_ns, ended_ns in spans) or any(
+        op.invoked_ns < begin.at_ns < op.completed_ns for begin in leaders
+    )
 
 
 def _in_order(arrived: Any) -> list[Breach]:

@@ -28,7 +28,7 @@ import msgspec
 
 from fencepost.checkers.derived.acts import LOST
 from fencepost.checkers.derived.evidence import grouped, once, row
-from fencepost.checkers.derived.positions import LOG_READS, of_names
+from fencepost.checkers.derived.positions import LOG_READS, by_name
 from fencepost.checkers.derived.reigns import EpochBegin, LeaderSample, Reign, Reigns, sample_of, window
 from fencepost.checkers.derived.servers import Incarnations, ends_of, stopped
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome, Value
@@ -157,7 +157,7 @@ def rows_of(read: Operation) -> list[PartitionRow]:
 @once
 def partitions(history: History) -> list[PartitionView]:
     """List every partition that was appended to or read, by number."""
-    own = of_names(history, {_APPEND, *LOG_READS})
+    own = by_name(history, {_APPEND, *LOG_READS})
     return [PartitionView(history, key, own[key]) for key in sorted(own, key=lambda k: (len(k), k))]
 
 

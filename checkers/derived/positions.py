@@ -218,7 +218,7 @@ def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]
     return grouped(operations, lambda o: o.key)
 
 
-def of_names(history: History, functions: Collection[str]) -> dict[str, list[Operation]]:
+def by_name(history: History, functions: Collection[str]) -> dict[str, list[Operation]]:
     """Group the operations of these functions by key; one without a key is left out."""
     return {
         key: own for key, own in by_key(o for o in history.operations if o.f in functions).items() if key is not None

@@ -49,7 +49,7 @@ def ends_of(history: History) -> dict[tuple[str, int], int]:
     return ends
 
 
-#: The start, the return or the end of a server, as those get it who ask for one here.
+#: That a server started, served or ended, under the name by which other modules speak of it.
 ServerEvent = NodeEvent
 
 

@@ -39,6 +39,7 @@ from fencepost.harness.history.effects import (
 )
 from fencepost.harness.history.operation import (
     BROKEN_SERVER as BROKEN_SERVER,
+    CAS_MISMATCH as CAS_MISMATCH,
     CLIENT_DEFECT as CLIENT_DEFECT,
     DISK_FULL as DISK_FULL,
     HARNESS_ERROR as HARNESS_ERROR,

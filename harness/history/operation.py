@@ -36,8 +36,8 @@ NEMESIS_PROCESS: Final = -1
 Value = Any
 
 
-#: The beginning of an error by which a store says that the compared value is another one.
-LOST_COMPARE: Final = "cas-mismatch"
+#: The error of a compare-and-set whose store says that the value is another one; a detail may follow.
+CAS_MISMATCH: Final = "cas-mismatch"
 
 
 class Outcome(StrEnum):
@@ -344,7 +344,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def lost_compare(self) -> bool:
         """Whether the store answered a compare-and-set with "another value": it served the request, so no error."""
-        return self.type is Outcome.FAIL and (self.error or "").startswith(LOST_COMPARE)
+        return self.type is Outcome.FAIL and (self.error or "").startswith(CAS_MISMATCH)
 
 
 def pair(events: Iterable[Event]) -> list[Operation]:

@@ -15,11 +15,11 @@ import secrets
 from typing import Any, Final
 
 from fencepost.harness.coordination import Deeds, Definite, Held, Leading, Members, ReadMode, Reply
+from fencepost.harness.history import CAS_MISMATCH
 from fencepost.systems.redis.options import RedisOptions
 from fencepost.systems.redis.wire import RedisConnection, Word
 
 NOT_MASTER: Final = "not-leader"
-CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 ABSENT: Final = "absent"
 HELD: Final = "held"

@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Final, TypeVar, assert_never
 
 from fencepost.harness.coordination import Definite, Indefinite, Keys, Members, NotSent, ReadMode, Reply
+from fencepost.harness.history import CAS_MISMATCH
 from fencepost.systems.zookeeper.leases import SessionLeases
 from fencepost.systems.zookeeper.wire import jute as wire
 from fencepost.systems.zookeeper.wire.connection import Parse
@@ -93,8 +94,8 @@ class ZooKeeperStorage:
         if seen is None:
             raise Definite("no-node", "at the read")
         if seen.value != old:
-            raise Definite("cas-mismatch", "at the read")
-        return await self._set(path, present(new), seen.version, {BAD_VERSION: "cas-mismatch"})
+            raise Definite(CAS_MISMATCH, "at the read")
+        return await self._set(path, present(new), seen.version, {BAD_VERSION: CAS_MISMATCH})
 
     async def create(self, key: str, value: bytes) -> Reply:
         """Fill the empty znode if its version is unchanged, or create it where there is none."""
@@ -110,8 +111,8 @@ class ZooKeeperStorage:
         """Write if `version` is unchanged (every write changes it); None means that there was no znode."""
         path = self._key(key)
         if version is None:
-            return await self._make(path, present(value), {NODE_EXISTS: "cas-mismatch"})
-        return await self._set(path, present(value), version, {BAD_VERSION: "cas-mismatch", NO_NODE: "cas-mismatch"})
+            return await self._make(path, present(value), {NODE_EXISTS: CAS_MISMATCH})
+        return await self._set(path, present(value), version, {BAD_VERSION: CAS_MISMATCH, NO_NODE: CAS_MISMATCH})
 
     async def add(self, name: str, element: int) -> Reply:
         return await self._make(wire.text(f"{ROOT}/{name}/{element}"), b"")

@@ -16,12 +16,12 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite, session
 from fencepost.harness.coordination.session import Row
+from fencepost.harness.history import CAS_MISMATCH as CAS_MISMATCH
 from fencepost.harness.history.operation import GaveUp
 from fencepost.systems.cassandra.wire.frames import CassandraError, Consistency
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
-CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 ABSENT: Final = "absent"
 HELD: Final = "held"

@@ -11,10 +11,10 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.coordination.session import Row, first_fit
+from fencepost.harness.history import CAS_MISMATCH as CAS_MISMATCH
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
-CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 HELD: Final = "held"
 NOT_HELD: Final = "not-held"

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.derived.evidence import grouped, number_of, rows
-from fencepost.checkers.derived.positions import completed_ns, in_final, of_names
+from fencepost.checkers.derived.positions import by_name, completed_ns, in_final
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding, duration
 from fencepost.harness.history import History, LogEvent, Logged, Operation, Outcome
@@ -71,7 +71,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n) for n operations, and for the records that the final phase read.
     """
     views = _Views(history, facts)
-    names = [_Name(own, views) for own in of_names(history, {"make-topic", "drop-topic", "put-record"}).values()]
+    names = [_Name(own, views) for own in by_name(history, {"make-topic", "drop-topic", "put-record"}).values()]
     return [_stay(names, views, facts), _keep(names, views, facts)]
 
 

@@ -16,11 +16,11 @@ from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.coordination.session import Row, outcome
+from fencepost.harness.history import CAS_MISMATCH as CAS_MISMATCH
 
 #: Outcomes that the client itself decides, without an answer or from what an answer says.
 NOT_CONNECTED: Final = "not-connected"
 CONNECTION_LOST: Final = "connection-lost"
-CAS_MISMATCH: Final = "cas-mismatch"
 EXISTS: Final = "exists"
 BEHIND: Final = "behind"
 MALFORMED: Final = "malformed-answer"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from fencepost.checkers.derived.evidence import Newest, grouped
-from fencepost.checkers.derived.positions import completed_ns, of_names
+from fencepost.checkers.derived.positions import by_name, completed_ns
 from fencepost.harness.history import History, Operation, Outcome
 
 _COMMITS: Final = frozenset({"offset-commit", "late-commit"})
@@ -39,5 +39,5 @@ class ConsumerGroup:
 
 def groups_of(history: History) -> list[ConsumerGroup]:
     """List the groups by key."""
-    own = of_names(history, {*_COMMITS, "join", "offset-fetch"})
+    own = by_name(history, {*_COMMITS, "join", "offset-fetch"})
     return [ConsumerGroup(key, operations) for key, operations in sorted(own.items())]

@@ -29,7 +29,7 @@ from itertools import combinations
 from typing import Final, NamedTuple
 
 from fencepost.checkers.derived.evidence import number_of, row, rows
-from fencepost.checkers.derived.positions import completed_ns, of_names
+from fencepost.checkers.derived.positions import by_name, completed_ns
 from fencepost.checkers.rules import Rule, verdict
 from fencepost.checkers.violations.finding import Doubt, Finding
 from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
@@ -182,7 +182,7 @@ class HeardLog:
 
 def heard_logs(history: History) -> list[HeardLog]:
     """One for each listener of the history."""
-    return [HeardLog(name, own) for name, own in of_names(history, {"listen"}).items()]
+    return [HeardLog(name, own) for name, own in by_name(history, {"listen"}).items()]
 
 
 def _both(one: Operation, other: Operation) -> tuple[Operation, ...]:
