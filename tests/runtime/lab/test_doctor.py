@@ -77,3 +77,4 @@ def test_a_machine_that_is_too_slow_is_told_so(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(MachineError, match=r"cannot run the lab: trial of the lab: this machine is too busy") as raised:
         provider.refuse_if_impossible()
     assert raised.value.hint == "end other programs on it, then try again"
+    assert not provider._trial.cache_info().currsize, "it is tried again"
