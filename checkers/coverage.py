@@ -154,7 +154,7 @@ def _wanted(facts: Facts) -> list[str]:
 
 
 def _operations_missing(main: list[Operation], ok: Counter[str], facts: Facts) -> list[str]:
-    """Say what too few answers were `ok`; where clients compete, lost compares make up for all but one."""
+    """Say which operations succeeded too rarely. Lost compares count as well, if at least one was not lost."""
     least = facts.thresholds.ok_operations_min
     each = -(-least // _SHARE_OF_EACH)
     missing = []

@@ -92,8 +92,8 @@ def check_replicas(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _wait_in_words(node: str, waits_until_ns: int) -> str:
-    return f"a clock of {node} was put back: what waits for a time may wait until {seconds(waits_until_ns)}"
+def _timers_in_words(node: str, timers_end_ns: int) -> str:
+    return f"a clock of {node} was put back: a timer that began before may run until {seconds(timers_end_ns)}"
 
 
 def _subject(row: ReplicaEvent) -> str:
@@ -120,10 +120,10 @@ def _compare(
         if last.time_ns - since_ns < _STANDS_NS:
             doubts.append(f"{replica.node} and {last.node} differed still, but not for {duration(_STANDS_NS)}")
             continue
-        waits_until_ns = OwnTime(history, replica.node, []).waits_until_ns
-        if last.time_ns - waits_until_ns < _STANDS_NS and (not at_one or last.position is None):
+        timers_end_ns = OwnTime(history, replica.node, []).timers_end_ns
+        if last.time_ns - timers_end_ns < _STANDS_NS and (not at_one or last.position is None):
             doubts.append(
-                f"{replica.node} differed from {last.node} still, but {_wait_in_words(replica.node, waits_until_ns)}"
+                f"{replica.node} differed from {last.node} still, but {_timers_in_words(replica.node, timers_end_ns)}"
             )
             continue
         own = [row for row in keys if row.node in (replica.node, last.node)]
@@ -200,9 +200,9 @@ def check_resumption(history: History, facts: Facts) -> list[Verdict]:
         if bound is not None and healed_ns is not None:
             findings, chances = judge(history, facts, healed_ns, bound.limit_ns)
             if findings:
-                waits_ns, node = _longest_wait(history, facts)
-                explained = waits_ns > healed_ns and not judge(history, facts, waits_ns, bound.limit_ns)[0]
-                doubt = _waiting(node, waits_ns) if explained else _doubt(history, facts, healed_ns)
+                timers_end_ns, node = _longest_timer(history, facts)
+                explained = timers_end_ns > healed_ns and not judge(history, facts, timers_end_ns, bound.limit_ns)[0]
+                doubt = _waiting(node, timers_end_ns) if explained else _doubt(history, facts, healed_ns)
         verdicts.append(
             verdict(
                 facts,
@@ -269,14 +269,14 @@ def _healed_ns(history: History) -> int | None:
     return history.healed_ns if None in ends else max(end for end in ends if end is not None)
 
 
-def _longest_wait(history: History, facts: Facts) -> tuple[int, str]:
-    """Until when something may wait by a clock that was put back, and on which node; (0, "") where none was."""
-    waits = ((OwnTime(history, node, []).waits_until_ns, node) for node in facts.nodes)
+def _longest_timer(history: History, facts: Facts) -> tuple[int, str]:
+    """When the last timer ends that began before a clock was put back, and on which node; (0, "") where none was."""
+    waits = ((OwnTime(history, node, []).timers_end_ns, node) for node in facts.nodes)
     return max((wait for wait in waits if wait[0]), default=(0, ""))
 
 
-def _waiting(node: str, waits_until_ns: int) -> Doubt:
-    return Doubt(Cause.UNDECIDED, f"the cluster was late, but {_wait_in_words(node, waits_until_ns)}")
+def _waiting(node: str, timers_end_ns: int) -> Doubt:
+    return Doubt(Cause.UNDECIDED, f"the cluster was late, but {_timers_in_words(node, timers_end_ns)}")
 
 
 def _doubt(history: History, facts: Facts, healed_ns: int) -> Doubt | None:

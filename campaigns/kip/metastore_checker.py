@@ -35,7 +35,7 @@ class _Rules(NamedTuple):
     anomalies: tuple[str, ...]
     judge: Judge
     applies: Callable[[Any], bool] = lambda result: True
-    #: Those of the anomalies that a fault or an election may cause.
+    #: Anomalies that a fault or an election may cause: judged only where there was neither.
     undisturbed: tuple[str, ...] = ()
 
 

@@ -157,8 +157,8 @@ class OwnTime:
         return any(steps for _, steps in self._clocks)
 
     @property
-    def waits_until_ns(self) -> int:
-        """Until when something may wait that began to wait before one of its clocks was put back; 0: none was."""
+    def timers_end_ns(self) -> int:
+        """By when every timer has ended that began before a clock of the node was put back; 0: none was put back."""
         return max((step.to_ns + step.lost_ns for _, steps in self._clocks for step in steps), default=0)
 
     def running_ns(self, from_ns: int, to_ns: int) -> int:

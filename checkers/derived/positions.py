@@ -202,7 +202,7 @@ def final_reads(history: History) -> list[Operation]:
 
 
 def final_answers(history: History) -> list[Operation]:
-    """List the answers of the final phase: those to reads, or to anything where a workload does not read by itself."""
+    """List what was answered in the final phase: the reads, or everything where nobody read."""
     operations = _final_operations(history)
     reads = [o for o in operations if o.f in _FINAL]
     return [o for o in reads or operations if o.type is Outcome.OK]

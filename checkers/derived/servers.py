@@ -49,7 +49,7 @@ def ends_of(history: History) -> dict[tuple[str, int], int]:
     return ends
 
 
-#: That a server started, served or ended, under the name by which other modules speak of it.
+#: A server started, serves or ended. Other modules use this name of the event.
 ServerEvent = NodeEvent
 
 

@@ -166,7 +166,7 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables of a plan's dotted keys, the opposite of `flat`: at most three deep, since a server's setting has dots."""
+    """Tables of a plan's dotted keys, the opposite of `flat`. Three deep at most: settings have dots in their names."""
     result: dict[str, Any] = {}
     for name, value in values.items():
         *tables, last = name.split(".", 2)

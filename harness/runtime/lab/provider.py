@@ -96,7 +96,7 @@ def _python() -> Check:
 
 
 def _attempts() -> list[Check]:
-    """Try the lab's steps, once for as long as they pass: a machine that was too busy is tried again."""
+    """Try the lab's steps. This process remembers a trial that passed, and tries again after one that failed."""
     checks = _trial()
     if not all(check.ok for check in checks):
         _trial.cache_clear()

@@ -6,9 +6,9 @@
 //! appends stay there, no get sees it, a put leaves it. A node is visited once, unless its chain begins with a value
 //! that several operations may have put. So most appends have one place:
 //!
-//! - one that alone can have made a node did that: it is a swap of the node before for it;
-//! - one that can have made no node left the key unread: it is a write of that, wherever it stands;
-//! - any other leads from each node to the next one by its value, or to unread. So does a put, from the empty string.
+//! - If only this append can have made a node, it did: it replaces the node before by that node.
+//! - If it can have made no node, nobody saw what it made: it writes *unread*, wherever it stands.
+//! - Any other append leads from each node to the next one by its value, or to *unread*. A put does so from the root.
 
 use std::collections::HashMap;
 use std::hash::Hash;
